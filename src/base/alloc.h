@@ -1,0 +1,22 @@
+/* base/alloc.h: the one place that allocates, so that tests can make the n-th allocation fail. */
+#ifndef OD_BASE_ALLOC_H
+#define OD_BASE_ALLOC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+void *od_alloc(size_t size);            /* NULL when memory is out; size 0 gives a unique pointer */
+void *od_calloc(size_t n, size_t size); /* zeroed; NULL on overflow too */
+void *od_realloc(void *ptr, size_t size);
+void od_free(void *ptr);
+char *od_strdup(const char *str); /* NULL in, NULL out */
+char *od_strndup(const char *str, size_t len);
+
+/* false on overflow; *sum is then unchanged. */
+bool od_add_size(size_t a, size_t b, size_t *sum);
+bool od_mul_size(size_t a, size_t b, size_t *product);
+
+/* Test seam: after N further allocations the next one fails (once); -1 switches it off. */
+void od_alloc_fail_after(long n);
+
+#endif
