@@ -1,0 +1,140 @@
+# How our own code is compiled, and the functions that make targets of folders.
+
+add_library(od_flags INTERFACE)
+target_include_directories(od_flags INTERFACE "${CMAKE_SOURCE_DIR}/src")
+target_compile_options(od_flags INTERFACE
+    $<$<COMPILE_LANGUAGE:C>:-std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+    -Wstrict-prototypes -Wvla>
+    $<$<AND:$<BOOL:${OD_WERROR}>,$<COMPILE_LANGUAGE:C>>:-Werror>
+    $<$<AND:$<CONFIG:RelWithDebInfo>,$<NOT:$<BOOL:${OD_SANITIZE}>>>:-D_FORTIFY_SOURCE=2 -fstack-protector-strong>)
+
+# od_room(NAME DIR dir [DEPS rooms...] [LIBS libraries...])
+# Makes the static library od_NAME of all C files under src/DIR; a room without files is skipped.
+# DEPS are other rooms (by NAME). LIBS are foreign: their headers are seen in this room only.
+# od_rooms collects the rooms that exist.
+function(od_room name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "DIR" "DEPS;LIBS")
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${arg_DIR}/*.c")
+    if(NOT sources)
+        return()
+    endif()
+    add_library(od_${name} STATIC ${sources})
+    set_target_properties(od_${name} PROPERTIES C_VISIBILITY_PRESET hidden)
+    target_link_libraries(od_${name} PRIVATE od_flags ${arg_LIBS} Threads::Threads)
+    foreach(dep ${arg_DEPS})
+        target_link_libraries(od_${name} PUBLIC $<TARGET_NAME_IF_EXISTS:od_${dep}>)
+    endforeach()
+    set_property(GLOBAL APPEND PROPERTY od_rooms od_${name})
+endfunction()
+
+# od_proto(): the library od_proto of all messages under proto/, generated into build/.../gen.
+function(od_proto)
+    file(GLOB_RECURSE protos RELATIVE "${CMAKE_SOURCE_DIR}/proto" CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/proto/*.proto")
+    if(NOT protos)
+        return()
+    endif()
+    set(gen "${CMAKE_BINARY_DIR}/gen")
+    file(MAKE_DIRECTORY "${gen}")
+    foreach(proto ${protos})
+        string(REGEX REPLACE "\\.proto$" ".pb-c" stem "${proto}")
+        add_custom_command(OUTPUT "${gen}/${stem}.c" "${gen}/${stem}.h"
+            COMMAND "${PROTOC_C}" "--c_out=${gen}" "-I${CMAKE_SOURCE_DIR}/proto" "${CMAKE_SOURCE_DIR}/proto/${proto}"
+            DEPENDS "${CMAKE_SOURCE_DIR}/proto/${proto}" VERBATIM)
+        list(APPEND sources "${gen}/${stem}.c")
+    endforeach()
+    add_library(od_proto STATIC ${sources})
+    od_third_party(od_proto)
+    target_include_directories(od_proto SYSTEM PUBLIC "${gen}")
+    target_link_libraries(od_proto PUBLIC PkgConfig::PROTOBUF_C)
+endfunction()
+
+# od_test_name(OUT FILE DIR PREFIX): tests/unit/query/test_wire.c becomes unit.query.wire.
+function(od_test_name out file dir prefix)
+    file(RELATIVE_PATH path "${dir}" "${file}")
+    string(REGEX REPLACE "\\.c$" "" path "${path}")
+    string(REGEX REPLACE "(^|/)(test|fuzz)_" "\\1" path "${path}")
+    string(REPLACE "/" "." path "${path}")
+    set(${out} "${prefix}.${path}" PARENT_SCOPE)
+endfunction()
+
+# od_test_links(TARGET): all rooms, their foreign headers, and tests/support.
+function(od_test_links target)
+    get_property(rooms GLOBAL PROPERTY od_rooms)
+    target_include_directories(${target} PRIVATE "${CMAKE_SOURCE_DIR}/tests")
+    target_link_libraries(${target} PRIVATE od_flags $<TARGET_NAME_IF_EXISTS:od_test_support> ${rooms}
+        $<TARGET_NAME_IF_EXISTS:od_proto> od_nghttp2 od_nanoarrow duckdb_c OpenSSL::SSL Threads::Threads)
+endfunction()
+
+# od_unit_tests(): a binary and a ctest for each tests/unit/**/test_*.c.
+function(od_unit_tests)
+    set(dir "${CMAKE_SOURCE_DIR}/tests/unit")
+    file(GLOB_RECURSE tests CONFIGURE_DEPENDS "${dir}/test_*.c")
+    foreach(test ${tests})
+        od_test_name(name "${test}" "${dir}" unit)
+        add_executable(${name} "${test}")
+        set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+        od_test_links(${name})
+        target_link_libraries(${name} PRIVATE PkgConfig::CMOCKA)
+        add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
+        set_tests_properties(${name} PROPERTIES ENVIRONMENT "OD_BUILD_DIR=${CMAKE_BINARY_DIR}")
+    endforeach()
+endfunction()
+
+# od_fuzz_targets(): each tests/fuzz/fuzz_X.c is a fuzzer under the fuzz preset; elsewhere it replays
+# tests/fuzz/corpus/X as the ctest fuzz.X.
+function(od_fuzz_targets)
+    set(dir "${CMAKE_SOURCE_DIR}/tests/fuzz")
+    file(GLOB tests CONFIGURE_DEPENDS "${dir}/fuzz_*.c")
+    foreach(test ${tests})
+        od_test_name(name "${test}" "${dir}" fuzz)
+        string(REGEX REPLACE "^fuzz\\." "" short "${name}")
+        if(OD_FUZZ)
+            add_executable(${name} "${test}")
+            target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+            set(run ${name} -runs=0 "${dir}/corpus/${short}")
+        else()
+            add_executable(${name} "${test}" "${dir}/replay_main.c")
+            set(run ${name} "${dir}/corpus/${short}")
+        endif()
+        set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/fuzz")
+        od_test_links(${name})
+        add_test(NAME ${name} COMMAND ${run})
+    endforeach()
+endfunction()
+
+# od_extension(NAME DIRS dirs... LINKS targets...): the loadable DuckDB extension ext/NAME.duckdb_extension.
+function(od_extension name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DIRS;LINKS")
+    foreach(dir ${arg_DIRS})
+        file(GLOB found CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/${dir}/*.cpp")
+        list(APPEND sources ${found})
+    endforeach()
+    if(NOT EXISTS "${CMAKE_SOURCE_DIR}/ext/${name}/extension.cpp")
+        return()
+    endif()
+    set(target ${name}_ext)
+    set(out "${CMAKE_BINARY_DIR}/ext")
+    add_library(${target} MODULE ${sources})
+    set_target_properties(${target} PROPERTIES
+        PREFIX "" OUTPUT_NAME "${name}" LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/ext/unsigned"
+        CXX_STANDARD 17 CXX_EXTENSIONS OFF CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+        BUILD_RPATH "$ORIGIN" BUILD_RPATH_USE_ORIGIN ON SKIP_BUILD_RPATH OFF)
+    target_include_directories(${target} PRIVATE "${CMAKE_SOURCE_DIR}/ext")
+    target_compile_definitions(${target} PRIVATE DUCKDB_BUILD_LOADABLE_EXTENSION
+        OD_VERSION="${PROJECT_VERSION}" OD_DUCKDB_VERSION="v${OD_DUCKDB_VERSION}")
+    # -g1: line tables only; DuckDB's headers make full debug information slow and huge.
+    target_compile_options(${target} PRIVATE -g1 -Wall -Wextra -Wno-unused-parameter
+        $<$<BOOL:${OD_WERROR}>:-Werror>)
+    foreach(link ${arg_LINKS})
+        target_link_libraries(${target} PRIVATE $<TARGET_NAME_IF_EXISTS:${link}>)
+    endforeach()
+    target_link_libraries(${target} PRIVATE od_flags duckdb_cpp Threads::Threads)
+    target_link_options(${target} PRIVATE -Wl,-Bsymbolic -Wl,--exclude-libs,ALL -Wl,--gc-sections
+        -Wl,--no-undefined)
+    target_precompile_headers(${target} PRIVATE "${CMAKE_SOURCE_DIR}/ext/common/duckdb_headers.hpp")
+    add_custom_command(TARGET ${target} POST_BUILD
+        COMMAND "${Python3_EXECUTABLE}" "${CMAKE_SOURCE_DIR}/scripts/extension_footer.py"
+            --duckdb "v${OD_DUCKDB_VERSION}" --version "v${PROJECT_VERSION}"
+            "$<TARGET_FILE:${target}>" "${out}/${name}.duckdb_extension"
+        BYPRODUCTS "${out}/${name}.duckdb_extension" VERBATIM)
+endfunction()

@@ -1,0 +1,64 @@
+# Targets for the parts that scripts/deps.sh brought into .deps/. Built without our warnings and
+# without UBSan, position independent, with hidden symbols; seen by their users as system headers.
+set(OD_DEPS "${CMAKE_SOURCE_DIR}/.deps" CACHE PATH "where scripts/deps.sh put its files")
+if(NOT EXISTS "${OD_DEPS}/duckdb/lib/libduckdb.so")
+    message(FATAL_ERROR "run scripts/deps.sh first: ${OD_DEPS} lacks libduckdb.so")
+endif()
+
+# The one place that names DuckDB's version is deps.lock.
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/deps.lock")
+file(STRINGS "${CMAKE_SOURCE_DIR}/deps.lock" line REGEX "^duckdb +[0-9.]+$")
+string(REGEX REPLACE "^duckdb +" "" OD_DUCKDB_VERSION "${line}")
+
+find_package(Threads REQUIRED)
+find_package(OpenSSL 3.0 REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(PROTOBUF_C REQUIRED IMPORTED_TARGET libprotobuf-c)
+find_program(PROTOC_C protoc-c REQUIRED)
+find_program(CCACHE ccache)
+if(CCACHE)
+    # Sloppiness that precompiled headers need; it does not weaken the hash of the sources.
+    set(launcher "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${CCACHE}")
+    set(CMAKE_C_COMPILER_LAUNCHER "${launcher}")
+    set(CMAKE_CXX_COMPILER_LAUNCHER "${launcher}")
+endif()
+
+# od_third_party(TARGET): what every foreign library has in common.
+function(od_third_party target)
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden
+        C_CLANG_TIDY "")
+    target_compile_options(${target} PRIVATE -std=c11 -D_GNU_SOURCE -w)
+    if(OD_SANITIZE MATCHES "undefined")
+        target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
+    endif()
+endfunction()
+
+# nghttp2: HTTP/2 for query/rpc.
+file(GLOB sources "${OD_DEPS}/nghttp2/lib/*.c")
+add_library(od_nghttp2 STATIC ${sources})
+od_third_party(od_nghttp2)
+target_include_directories(od_nghttp2 SYSTEM PUBLIC "${OD_DEPS}/nghttp2/include")
+target_compile_definitions(od_nghttp2 PUBLIC NGHTTP2_STATICLIB
+    PRIVATE HAVE_ARPA_INET_H HAVE_NETINET_IN_H HAVE_TIME_H HAVE_CLOCK_GETTIME=1)
+
+# nanoarrow and the flatcc runtime, for arrow. nanoarrow_ipc.c is not in this library: exactly one file of
+# src/arrow includes "nanoarrow_ipc.c", to reach the static functions it extends.
+set(na "${OD_DEPS}/nanoarrow")
+add_library(od_nanoarrow STATIC "${na}/src/nanoarrow.c"
+    "${na}/flatcc/builder.c" "${na}/flatcc/emitter.c" "${na}/flatcc/verifier.c" "${na}/flatcc/refmap.c")
+od_third_party(od_nanoarrow)
+target_include_directories(od_nanoarrow SYSTEM PUBLIC
+    "${na}/include" "${na}/include/nanoarrow" "${na}/src" "${na}/flatcc/include")
+
+# DuckDB: duckdb_c is the C API (query/engine), duckdb_cpp adds the C++ classes (ext).
+add_library(duckdb_c SHARED IMPORTED)
+set_target_properties(duckdb_c PROPERTIES
+    IMPORTED_LOCATION "${OD_DEPS}/duckdb/lib/libduckdb.so"
+    INTERFACE_INCLUDE_DIRECTORIES "${OD_DEPS}/duckdb/include")
+add_library(duckdb_cpp INTERFACE)
+target_link_libraries(duckdb_cpp INTERFACE duckdb_c)
+set(parts concurrentqueue fast_float fastpforlib fmt/include fsst hyperloglog jaro_winkler
+    libpg_query/include mbedtls/include miniz pcg pdqsort re2 ska_sort skiplist tdigest utf8proc/include
+    utf8proc vergesort yyjson/include)
+list(TRANSFORM parts PREPEND "${OD_DEPS}/duckdb/third_party/")
+target_include_directories(duckdb_cpp SYSTEM INTERFACE ${parts})
