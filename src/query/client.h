@@ -1,0 +1,64 @@
+/* query/client.h: a remote database.
+ *
+ * Blocking, for use in the caller's thread; no thread of its own, no global. */
+#ifndef OD_QUERY_CLIENT_H
+#define OD_QUERY_CLIENT_H
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/secret.h"
+#include "query/rpc.h"
+#include "query/wire.h"
+
+typedef struct {
+    od_endpoint endpoint;
+    od_secret token; /* empty: none is sent */
+    char *database;  /* may be empty: the server's default */
+    int64_t connect_timeout_ms; /* 0: 5,000 */
+    int64_t execute_timeout_ms; /* longest wait for the next chunk; 0: 300,000; negative: no limit */
+    int64_t cancel_timeout_ms;  /* 0: 10,000 */
+} od_remote_options;
+
+void od_remote_options_release(od_remote_options *options);
+
+typedef struct od_remote od_remote; /* counted; any thread, several at once */
+typedef struct od_result od_result; /* one execution's stream; one thread at a time, but for od_result_cancel */
+
+/* Copies OPTIONS. No I/O. */
+OD_MUST_CHECK od_code od_remote_create(const od_remote_options *options, od_remote **out, od_error *err);
+od_remote *od_remote_ref(od_remote *remote);
+void od_remote_unref(od_remote *remote);
+const char *od_remote_authority(const od_remote *remote); /* "127.0.0.1:7878", for messages */
+const char *od_remote_database(const od_remote *remote);
+
+typedef struct {
+    od_slice sql;
+    od_format format;
+    bool describe_only;
+    uint64_t expected_catalog_version;
+    const char *execution_id; /* NULL: one is made */
+    const char *statement_id; /* NULL: none */
+    od_interrupt interrupt;   /* asked while any call on the result blocks */
+} od_remote_query;
+
+/* Sends the request and returns without waiting for an answer. Errors name the endpoint. */
+OD_MUST_CHECK od_code od_remote_execute(od_remote *remote, const od_remote_query *query, od_result **out, od_error *err);
+
+/* Waits for the next payload (a whole Arrow IPC stream). *payload borrows *owner, which the caller unrefs; *owner is NULL
+ * after a `finished`. An error of the server is returned with its kind and SQLSTATE; its message ends in
+ * " (openduck HOST:PORT, execution ID)". A stream that ends without `finished` is OD_E_CONNECTION_LOST.
+ * Chunks without a payload and payloads without a batch are passed on: the caller sees each payload. */
+OD_MUST_CHECK od_code od_result_next(od_result *result, od_msg **owner, od_slice *payload, od_error *err);
+/* True if od_result_next would not block. */
+bool od_result_ready(od_result *result);
+const char *od_result_execution_id(const od_result *result);
+uint64_t od_result_catalog_version(const od_result *result); /* 0 until the first chunk is read, or not told */
+uint64_t od_result_bytes(const od_result *result);           /* received so far, messages as on the wire */
+void od_result_cancel(od_result *result);                    /* any thread: a blocked next returns OD_E_CANCELLED */
+/* An unfinished execution is cancelled at the server by resetting its stream. NULL allowed. */
+void od_result_free(od_result *result);
+
+/* Asks the server to cancel an execution by its id. *acknowledged: it knew it. */
+OD_MUST_CHECK od_code od_remote_cancel(od_remote *remote, const char *execution_id, bool *acknowledged, od_error *err);
+
+#endif

@@ -1,0 +1,64 @@
+/* query/engine.h: a DuckDB in a box: SQL in, Arrow IPC payloads out. The only room that sees duckdb.h.
+ *
+ * One DuckDB instance with every served database attached under its name. Connections are pooled by database; one that ran a
+ * statement which may have left session state behind (SET, USE, PREPARE, CREATE TEMP, ATTACH, ...) is not pooled again. */
+#ifndef OD_QUERY_ENGINE_H
+#define OD_QUERY_ENGINE_H
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "query/wire.h"
+
+typedef struct {
+    const char *name; /* as clients call it */
+    const char *path; /* a file, or ":memory:" */
+} od_engine_database;
+
+typedef struct {
+    const od_engine_database *databases;
+    size_t database_count;    /* 0: one in-memory database called "memory" */
+    bool read_only;
+    unsigned threads;         /* 0: as many as cores */
+    const char *memory_limit; /* NULL: DuckDB's default */
+    bool external_access;     /* SQL may read and write the host's files, ATTACH, LOAD */
+    size_t batch_bytes;       /* aim of one payload; 0: 1 MiB */
+    size_t max_payload;       /* 0: 64 MiB less the chunk's head: a row above it is OD_E_TOO_LARGE */
+} od_engine_options;
+
+typedef struct od_engine od_engine;
+typedef struct od_execution od_execution; /* one statement being run; one thread, but for _interrupt */
+
+/* OD_E_IO, OD_E_CORRUPT, OD_E_BUSY (locked by another process) name the database and its path. */
+OD_MUST_CHECK od_code od_engine_open(const od_engine_options *options, od_engine **out, od_error *err);
+void od_engine_close(od_engine *engine); /* NULL allowed; no execution may be left */
+size_t od_engine_database_count(const od_engine *engine);
+const char *od_engine_database_name(const od_engine *engine, size_t i);
+bool od_engine_has_database(const od_engine *engine, od_slice name);
+const char *od_engine_version(void); /* "v1.5.5" */
+
+/* Changes whenever a statement that may have changed a catalog begins or ends; unlike that of any other instance. */
+uint64_t od_engine_catalog_version(const od_engine *engine);
+
+typedef struct {
+    od_slice sql;      /* UTF-8; of several statements all but the last run in od_execution_start */
+    od_slice database; /* empty: the first one */
+    od_format format;
+    bool describe_only;
+    uint64_t expected_catalog_version; /* 0: any; else OD_E_STALE_CATALOG when it differs */
+} od_execution_request;
+
+/* Leases a connection, parses and prepares; with describe_only it stops there, else the last statement is started. Blocks while
+ * DuckDB plans, not while it computes the result. Errors carry DuckDB's kind and text.
+ *   OD_E_NOT_FOUND   no such database is served */
+OD_MUST_CHECK od_code od_execution_start(od_engine *engine, const od_execution_request *request, od_execution **out,
+                                         od_error *err);
+/* The catalog version that it runs against. */
+uint64_t od_execution_catalog_version(const od_execution *execution);
+/* Computes and encodes the next payload, a whole IPC stream; *out is NULL after the last. The first call gives a payload even
+ * if there are no rows. The first payload holds one chunk of at most 2,048 rows, later ones grow to batch_bytes. */
+OD_MUST_CHECK od_code od_execution_next(od_execution *execution, od_msg **out, od_error *err);
+/* From any thread, at any time before _end: stops DuckDB's work; start or next then return OD_E_CANCELLED. */
+void od_execution_interrupt(od_execution *execution);
+void od_execution_end(od_execution *execution); /* NULL allowed */
+
+#endif

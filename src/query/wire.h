@@ -1,0 +1,87 @@
+/* query/wire.h: the messages of openduck.v1, to bytes and back.
+ *
+ * Small messages go through protobuf-c; the batch chunk, which carries the data, is written and read by hand so that its
+ * payload is never copied. Every length from outside is checked; strings need not be NUL-terminated. */
+#ifndef OD_QUERY_WIRE_H
+#define OD_QUERY_WIRE_H
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "query/rpc.h"
+
+#define OD_PATH_EXECUTE "/openduck.v1.ExecutionService/ExecuteFragment"
+#define OD_PATH_CANCEL "/openduck.v1.ExecutionService/CancelExecution"
+#define OD_PATH_INGEST "/openduck.v1.ExecutionService/IngestData"
+#define OD_PATH_BEGIN "/openduck.v1.ExecutionService/BeginTransaction"
+#define OD_PATH_COMMIT "/openduck.v1.ExecutionService/CommitTransaction"
+#define OD_PATH_ROLLBACK "/openduck.v1.ExecutionService/RollbackTransaction"
+#define OD_PATH_REGISTER "/openduck.v1.ExecutionService/RegisterWorker"
+#define OD_PATH_HEARTBEAT "/openduck.v1.ExecutionService/Heartbeat"
+#define OD_PATH_STATUS "/openduck.v1.StatusService/GetStatus"
+
+typedef enum { OD_FORMAT_PLAIN = 0, OD_FORMAT_LOSSLESS = 1, OD_FORMAT_NATIVE = 2 } od_format;
+
+/* ---- ExecuteFragment ---- */
+
+typedef struct {
+    od_slice plan;
+    od_slice database;
+    od_slice snapshot_id; /* data NULL: absent */
+    od_slice access_token;
+    od_slice execution_id;
+    od_slice compute_context;
+    od_slice transaction_id;
+    od_format format;
+    bool describe_only;
+    uint64_t expected_catalog_version; /* 0: any */
+    od_slice statement_id;
+} od_execute_request;
+
+OD_MUST_CHECK od_code od_execute_request_encode(const od_execute_request *request, od_msg **out, od_error *err);
+/* Slices of *out borrow MESSAGE. Unknown fields are skipped. OD_E_PROTOCOL on bad bytes, OD_E_INVALID on an unknown format. */
+OD_MUST_CHECK od_code od_execute_request_decode(od_slice message, od_execute_request *out, od_error *err);
+
+typedef enum { OD_CHUNK_NONE, OD_CHUNK_BATCH, OD_CHUNK_ERROR, OD_CHUNK_FINISHED } od_chunk_kind;
+
+typedef struct {
+    od_chunk_kind kind;
+    od_slice payload;         /* OD_CHUNK_BATCH: borrows the message */
+    od_error error;           /* OD_CHUNK_ERROR: from the typed part if there is one, else kind IO with the legacy text */
+    char execution_id[128];   /* OD_CHUNK_ERROR: as the server named it, else "" */
+    uint64_t catalog_version; /* 0: not told */
+} od_chunk;
+
+OD_MUST_CHECK od_code od_chunk_decode(od_slice message, od_chunk *out, od_error *err);
+
+/* The batch chunk's bytes before its payload are always so many (lengths are written as four-byte varints), so that a
+ * receiver that asks for messages at skew OD_CHUNK_SKEW finds the payload aligned to 64 bytes. */
+#define OD_CHUNK_HEAD 10
+#define OD_CHUNK_SKEW (64 - OD_CHUNK_HEAD)
+
+/* Fills OUT with a batch chunk around PAYLOAD[OFFSET, +LEN) (borrowed: the caller keeps its reference). CATALOG_VERSION 0 is
+ * left out. LEN above OD_RPC_MAX_MESSAGE less the head and tail is OD_E_TOO_LARGE. */
+OD_MUST_CHECK od_code od_chunk_batch(od_msg *payload, size_t offset, size_t len, uint64_t catalog_version, od_rpc_out *out,
+                                     od_error *err);
+/* A chunk with the legacy text and the typed error. *out is a whole message. */
+OD_MUST_CHECK od_code od_chunk_error(const od_error *what, const char *execution_id, uint64_t catalog_version, od_msg **out,
+                                     od_error *err);
+/* The last chunk of a stream (into OUT's head; no body). */
+void od_chunk_finished(uint64_t catalog_version, od_rpc_out *out);
+/* OUT becomes the whole of MESSAGE (borrowed). */
+void od_rpc_out_whole(od_msg *message, od_rpc_out *out);
+
+/* ---- the small ones ---- */
+
+typedef struct {
+    od_slice execution_id;
+    od_slice access_token;
+} od_cancel_request;
+
+OD_MUST_CHECK od_code od_cancel_request_encode(const od_cancel_request *request, od_msg **out, od_error *err);
+OD_MUST_CHECK od_code od_cancel_request_decode(od_slice message, od_cancel_request *out, od_error *err);
+OD_MUST_CHECK od_code od_cancel_reply_encode(bool acknowledged, od_msg **out, od_error *err);
+OD_MUST_CHECK od_code od_cancel_reply_decode(od_slice message, bool *acknowledged, od_error *err);
+
+/* Registration, Heartbeat and Status follow the same shape; see the end of this header as they are added. */
+
+#endif

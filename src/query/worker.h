@@ -1,0 +1,49 @@
+/* query/worker.h: runs fragments on an engine and streams their results.
+ *
+ * Serves ExecutionService on a listener of its own (od_worker_methods), or lends its hands to a gateway in the same process
+ * (od_worker_run_start), with no hop between. */
+#ifndef OD_QUERY_WORKER_H
+#define OD_QUERY_WORKER_H
+
+#include "base/secret.h"
+#include "query/engine.h"
+#include "query/rpc.h"
+
+typedef struct {
+    od_engine *engine;            /* borrowed */
+    const od_secret *token;       /* borrowed; empty: dev mode, every token passes */
+    unsigned max_concurrency;     /* executions at once; further ones wait; 0: 64 */
+    int64_t execute_timeout_ms;   /* longest time that DuckDB may take for the next payload; 0: 300,000 */
+} od_worker_options;
+
+typedef struct od_worker od_worker;
+typedef struct od_worker_run od_worker_run; /* counted */
+
+OD_MUST_CHECK od_code od_worker_create(const od_worker_options *options, od_worker **out, od_error *err);
+void od_worker_free(od_worker *worker); /* waits for its runs; cancel them first */
+
+/* How a run ended, told once, on the thread that ran it, after its last byte was queued and its connection given back. */
+typedef struct {
+    const od_error *error; /* NULL: it ended well */
+    uint64_t bytes;
+    uint64_t rows_payloads;
+} od_worker_outcome;
+typedef void (*od_worker_done)(void *arg, const od_worker_outcome *outcome);
+
+/* Runs REQUEST (a whole ExecuteFragmentRequest message, referenced) and streams chunks and status into CALL, whatever happens;
+ * then DONE. The token has been checked by the caller. EXECUTION_ID is what errors name. Does not block: the work is done on a
+ * thread of the worker's pool. */
+OD_MUST_CHECK od_code od_worker_run_start(od_worker *worker, od_rpc_call *call, od_msg *request, const char *execution_id,
+                                          od_worker_done done, void *arg, od_worker_run **out, od_error *err);
+/* Any thread: DuckDB's work stops; the stream ends with an error chunk of CODE (OD_E_CANCELLED, OD_E_TIMEOUT) if its call is
+ * still there. */
+void od_worker_run_cancel(od_worker_run *run, od_code code, const char *reason);
+void od_worker_run_unref(od_worker_run *run);
+
+unsigned od_worker_in_flight(const od_worker *worker);
+
+/* The worker's own service: ExecuteFragment, CancelExecution, Status and, for the RPCs that a worker does not offer,
+ * UNIMPLEMENTED. SERVICE of the server that gets them is the od_worker. */
+const od_rpc_method *od_worker_methods(size_t *count);
+
+#endif
