@@ -3,7 +3,7 @@
 add_library(od_flags INTERFACE)
 target_include_directories(od_flags INTERFACE "${CMAKE_SOURCE_DIR}/src")
 target_compile_options(od_flags INTERFACE
-    $<$<COMPILE_LANGUAGE:C>:-std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+    $<$<COMPILE_LANGUAGE:C>:-D_GNU_SOURCE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
     -Wstrict-prototypes -Wvla>
     $<$<AND:$<BOOL:${OD_WERROR}>,$<COMPILE_LANGUAGE:C>>:-Werror>
     $<$<AND:$<CONFIG:RelWithDebInfo>,$<NOT:$<BOOL:${OD_SANITIZE}>>>:-D_FORTIFY_SOURCE=2 -fstack-protector-strong>)
@@ -34,6 +34,7 @@ function(od_proto)
         return()
     endif()
     set(gen "${CMAKE_BINARY_DIR}/gen")
+    set(sources)
     file(MAKE_DIRECTORY "${gen}")
     foreach(proto ${protos})
         string(REGEX REPLACE "\\.proto$" ".pb-c" stem "${proto}")
@@ -105,6 +106,7 @@ endfunction()
 # od_extension(NAME DIRS dirs... LINKS targets...): the loadable DuckDB extension ext/NAME.duckdb_extension.
 function(od_extension name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DIRS;LINKS")
+    set(sources)
     foreach(dir ${arg_DIRS})
         file(GLOB found CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/${dir}/*.cpp")
         list(APPEND sources ${found})
@@ -117,8 +119,8 @@ function(od_extension name)
     add_library(${target} MODULE ${sources})
     set_target_properties(${target} PROPERTIES
         PREFIX "" OUTPUT_NAME "${name}" LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/ext/unsigned"
-        CXX_STANDARD 17 CXX_EXTENSIONS OFF CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
-        BUILD_RPATH "$ORIGIN" BUILD_RPATH_USE_ORIGIN ON SKIP_BUILD_RPATH OFF)
+        CXX_STANDARD 17 CXX_EXTENSIONS OFF LINKER_LANGUAGE CXX CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+        INSTALL_RPATH "$ORIGIN" BUILD_WITH_INSTALL_RPATH ON)
     target_include_directories(${target} PRIVATE "${CMAKE_SOURCE_DIR}/ext")
     target_compile_definitions(${target} PRIVATE DUCKDB_BUILD_LOADABLE_EXTENSION
         OD_VERSION="${PROJECT_VERSION}" OD_DUCKDB_VERSION="v${OD_DUCKDB_VERSION}")
@@ -131,7 +133,8 @@ function(od_extension name)
     target_link_libraries(${target} PRIVATE od_flags duckdb_cpp Threads::Threads)
     target_link_options(${target} PRIVATE -Wl,-Bsymbolic -Wl,--exclude-libs,ALL -Wl,--gc-sections
         -Wl,--no-undefined)
-    target_precompile_headers(${target} PRIVATE "${CMAKE_SOURCE_DIR}/ext/common/duckdb_headers.hpp")
+    target_precompile_headers(${target} PRIVATE
+        "$<$<COMPILE_LANGUAGE:CXX>:${CMAKE_SOURCE_DIR}/ext/common/duckdb_headers.hpp>")
     add_custom_command(TARGET ${target} POST_BUILD
         COMMAND "${Python3_EXECUTABLE}" "${CMAKE_SOURCE_DIR}/scripts/extension_footer.py"
             --duckdb "v${OD_DUCKDB_VERSION}" --version "v${PROJECT_VERSION}"

@@ -27,15 +27,15 @@ endif()
 function(od_third_party target)
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden
         C_CLANG_TIDY "")
-    target_compile_options(${target} PRIVATE -std=c11 -D_GNU_SOURCE -w)
+    target_compile_options(${target} PRIVATE -D_GNU_SOURCE -w)
     if(OD_SANITIZE MATCHES "undefined")
         target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
     endif()
 endfunction()
 
 # nghttp2: HTTP/2 for query/rpc.
-file(GLOB sources "${OD_DEPS}/nghttp2/lib/*.c")
-add_library(od_nghttp2 STATIC ${sources})
+file(GLOB nghttp2_sources "${OD_DEPS}/nghttp2/lib/*.c")
+add_library(od_nghttp2 STATIC ${nghttp2_sources})
 od_third_party(od_nghttp2)
 target_include_directories(od_nghttp2 SYSTEM PUBLIC "${OD_DEPS}/nghttp2/include")
 target_compile_definitions(od_nghttp2 PUBLIC NGHTTP2_STATICLIB
