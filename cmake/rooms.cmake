@@ -2,11 +2,14 @@
 
 add_library(od_flags INTERFACE)
 target_include_directories(od_flags INTERFACE "${CMAKE_SOURCE_DIR}/src")
-target_compile_options(od_flags INTERFACE
-    $<$<COMPILE_LANGUAGE:C>:-D_GNU_SOURCE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-    -Wstrict-prototypes -Wvla>
-    $<$<AND:$<BOOL:${OD_WERROR}>,$<COMPILE_LANGUAGE:C>>:-Werror>
-    $<$<AND:$<CONFIG:RelWithDebInfo>,$<NOT:$<BOOL:${OD_SANITIZE}>>>:-D_FORTIFY_SOURCE=2 -fstack-protector-strong>)
+target_compile_options(od_flags INTERFACE $<$<COMPILE_LANGUAGE:C>:-D_GNU_SOURCE -Wall -Wextra -Wpedantic
+    -Wshadow -Wconversion -Wstrict-prototypes -Wvla>)
+if(OD_WERROR)
+    target_compile_options(od_flags INTERFACE -Werror)
+endif()
+if(CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo" AND NOT OD_SANITIZE)
+    target_compile_options(od_flags INTERFACE -D_FORTIFY_SOURCE=2 -fstack-protector-strong)
+endif()
 
 # od_room(NAME DIR dir [DEPS rooms...] [LIBS libraries...])
 # Makes the static library od_NAME of all C files under src/DIR; a room without files is skipped.
@@ -125,8 +128,7 @@ function(od_extension name)
     target_compile_definitions(${target} PRIVATE DUCKDB_BUILD_LOADABLE_EXTENSION
         OD_VERSION="${PROJECT_VERSION}" OD_DUCKDB_VERSION="v${OD_DUCKDB_VERSION}")
     # -g1: line tables only; DuckDB's headers make full debug information slow and huge.
-    target_compile_options(${target} PRIVATE -g1 -Wall -Wextra -Wno-unused-parameter
-        $<$<BOOL:${OD_WERROR}>:-Werror>)
+    target_compile_options(${target} PRIVATE -g1 -Wall -Wextra -Wno-unused-parameter)
     foreach(link ${arg_LINKS})
         target_link_libraries(${target} PRIVATE $<TARGET_NAME_IF_EXISTS:${link}>)
     endforeach()
