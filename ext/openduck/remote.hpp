@@ -1,0 +1,83 @@
+//===----------------------------------------------------------------------===//
+// openduck/remote.hpp: a remote database as DuckDB's classes see it, and the scan of what it holds
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "duckdb.hpp"
+#include "duckdb/common/types/column/column_data_collection.hpp"
+#include "duckdb/execution/operator/scan/physical_table_scan.hpp"
+#include "duckdb/function/table_function.hpp"
+
+extern "C" {
+#include "query/client.h"
+}
+
+namespace openduck {
+using namespace duckdb; // NOLINT: every name here is DuckDB's or ours
+
+//! Throws ERR as the DuckDB exception of its kind (ext/common/throw.cpp). A remote INTERNAL becomes an IOException
+//! that keeps the word, since an InternalException would invalidate the user's instance.
+[[noreturn]] void ThrowError(const od_error &err);
+
+struct RemoteColumn {
+	string name;
+	LogicalType type;
+};
+
+//! One remote database: endpoint, token, name. Shared by the catalog and by the scans that outlive it.
+class Remote {
+public:
+	//! Takes OPTIONS (releases them also on failure).
+	static shared_ptr<Remote> Create(od_remote_options &options);
+	~Remote();
+
+	od_remote *Handle() const {
+		return handle;
+	}
+	string Authority() const; // "127.0.0.1:7878"
+	string Database() const;  // the name at the server
+
+	//! Runs SQL and fetches all its rows as TYPES; for catalog questions. EXPECTED_VERSION 0: any. *VERSION (may be
+	//! null) gets the catalog version that it ran against. Interruptible by CONTEXT (may be null).
+	unique_ptr<ColumnDataCollection> Query(optional_ptr<ClientContext> context, const string &sql,
+	                                       const vector<LogicalType> &types, uint64_t *version);
+	//! The columns that SQL would give, without running it. Types come from the server's text, bound with CONTEXT.
+	vector<RemoteColumn> Describe(ClientContext &context, const string &sql, uint64_t *version);
+
+private:
+	explicit Remote(od_remote *handle_p) : handle(handle_p) {
+	}
+	od_remote *handle;
+};
+
+//! What a scan reads: a table or view of an attached catalog, or a query's text.
+struct RemoteScanSource {
+	shared_ptr<Remote> remote;
+	//! A quoted name ("db"."schema"."table"), used as FROM item; empty if QUERY is set.
+	string relation;
+	//! A whole statement, sent as it is when nothing is pushed into it.
+	string query;
+	vector<RemoteColumn> columns;
+	//! The catalog version that COLUMNS were read at; 0: not checked.
+	uint64_t catalog_version = 0;
+	optional_idx estimated_rows;
+	//! The entry, for table scans (get_bind_info, EXPLAIN); null for queries and views.
+	optional_ptr<TableCatalogEntry> entry;
+};
+
+//! The one table function behind every remote read: projection, filter and limit pushdown, parallel scan with order
+//! kept by batch index, EXPLAIN and EXPLAIN ANALYZE lines, cancel.
+TableFunction RemoteScanFunction();
+unique_ptr<FunctionData> RemoteScanBind(RemoteScanSource source);
+
+//! Sends the query of a planned scan ahead of its execution and waits for the first answer, so that a catalog that changed
+//! since the statement was bound is found while the statement can still be bound again. The started stream waits in CONTEXT's
+//! state for the scan's init; QueryEnd drops what was not used.
+enum class RemoteStart : uint8_t { STARTED, STALE_CATALOG };
+RemoteStart RemoteScanStart(ClientContext &context, const PhysicalTableScan &scan);
+//! All remote scans of a physical plan, the one that runs first (build sides before probe sides) first.
+vector<const_reference<PhysicalTableScan>> RemoteScans(const PhysicalOperator &plan);
+//! Drops streams that RemoteScanStart left and no scan took.
+void RemoteScanDropUnused(ClientContext &context);
+
+} // namespace openduck
