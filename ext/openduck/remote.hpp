@@ -50,6 +50,10 @@ private:
 	od_remote *handle;
 };
 
+//! The remote database behind an attached catalog. Throws a BinderException when ALIAS is not attached or is not an openduck
+//! database. (Implemented beside the catalog class.)
+shared_ptr<Remote> RemoteOfCatalog(ClientContext &context, const string &alias);
+
 //! What a scan reads: a table or view of an attached catalog, or a query's text.
 struct RemoteScanSource {
 	shared_ptr<Remote> remote;
@@ -79,5 +83,13 @@ RemoteStart RemoteScanStart(ClientContext &context, const PhysicalTableScan &sca
 vector<const_reference<PhysicalTableScan>> RemoteScans(const PhysicalOperator &plan);
 //! Drops streams that RemoteScanStart left and no scan took.
 void RemoteScanDropUnused(ClientContext &context);
+
+//! What the extension registers of this half: settings, table functions, the optimizer pass that pushes limits.
+void RegisterOptions(ExtensionLoader &loader);
+void RegisterRemoteFunctions(ExtensionLoader &loader);
+void RegisterOptimizer(ExtensionLoader &loader);
+//! The settings as CONTEXT sees them, in milliseconds, as od_remote_options wants them.
+int64_t ConnectTimeoutMs(ClientContext &context);
+int64_t ExecuteTimeoutMs(ClientContext &context);
 
 } // namespace openduck
