@@ -1,0 +1,75 @@
+"""Fixtures of the end-to-end and parity suites. What they start is in e2e/services.py."""
+
+import os
+import pathlib
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE / "e2e"), str(HERE / "support")]
+
+import services  # noqa: E402
+
+
+def pytest_report_header(config):
+    return "openduck preset: %s, build: %s" % (services.PRESET, services.BUILD)
+
+
+def pytest_collection_modifyitems(config, items):
+    long = os.environ.get("OPENDUCK_LONG") == "1"
+    for item in items:
+        if "long" in item.keywords and not long:
+            item.add_marker(pytest.mark.skip(reason="long: OPENDUCK_LONG=1 runs it"))
+        if services.PRESET == "tsan" and "extension" in item.keywords:
+            item.add_marker(pytest.mark.skip(reason="tsan instruments servers only"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def built():
+    assert services.BINARY.exists(), "no %s: run make build PRESET=%s" % (services.BINARY, services.PRESET)
+
+
+SAMPLE = (
+    "CREATE TABLE t AS SELECT i, 's' || i AS s FROM range(1000) t(i)",
+    "CREATE TABLE big AS SELECT i, i * 2 AS j, 'row number ' || i AS s FROM range(3000000) t(i)",
+    "CREATE TABLE one AS SELECT 1::INTEGER AS i",
+    "CREATE SCHEMA s2",
+    "CREATE TABLE s2.u AS SELECT 'x' AS v, 2.5::DECIMAL(9,2) AS d",
+    "CREATE VIEW v AS SELECT i, upper(s) AS u FROM t WHERE i < 10",
+)
+
+
+@pytest.fixture(scope="session")
+def sample_db(tmp_path_factory):
+    """A file with t (1,000 rows), big (3 million), one, s2.u and the view v; copied by who writes."""
+    return services.make_database(tmp_path_factory.mktemp("sample") / "sample.duckdb", *SAMPLE)
+
+
+@pytest.fixture(scope="module")
+def server(sample_db, tmp_path_factory):
+    """A server of a module's own, with a copy of the sample as `mydb` and an empty `other`."""
+    import shutil
+
+    path = tmp_path_factory.mktemp("server")
+    shutil.copy(sample_db, path / "mydb.duckdb")
+    with services.Serve({"mydb": path / "mydb.duckdb", "other": path / "other.duckdb"}) as s:
+        yield s
+
+
+@pytest.fixture
+def remote(server):
+    with server.client() as c:
+        yield c
+
+
+@pytest.fixture
+def con(server):
+    """A DuckDB with `cloud` attached to the module's server."""
+    with services.attached(server) as c:
+        yield c
+
+
+@pytest.fixture
+def pb():
+    return services.stubs()
