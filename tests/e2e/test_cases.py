@@ -1,0 +1,67 @@
+"""The case files beside the clone (../shared/cases), run over an attached catalog, answer as plain DuckDB does."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+import services
+
+# Statements that write to the attached catalog, or whose answer depends on one that does. Everything else must be
+# right.
+WRITES = {
+    "01-numeric-types": {10, 11},
+    "02-temporal-types": {11, 12},
+    "04-strings-blobs": set(),
+    "06-batches-and-large-values": {13, 14, 15, 16},
+    "07-wide-tables-projection": set(),
+    "08-identifiers": {11, 12, 13, 14, 15, 16, 17},
+    "09-schemas-views-use": {20, 22, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33},
+    "11-filters-nulls": set(),
+    "12-filters-strings": set(),
+    "15-limit-order": set(),
+    "16-hybrid-joins": set(),
+    "22-error-classes": {8, 9, 10, 11, 12, 13, 14},
+    "23-introspection": set(),
+    "26-detach-reattach": set(),
+}
+# Answers that differ for a reason of the case file itself. Number: why.
+JUDGED = {}
+
+pytestmark = [pytest.mark.extension, pytest.mark.cases, pytest.mark.timeout(600)]
+
+
+@pytest.mark.parametrize("topology", ["serve", "gateway"])
+@pytest.mark.parametrize("case", sorted(WRITES))
+def test_case_gives_the_answers_of_plain_duckdb(case, topology):
+    runner = services.CASES / "run_case.py"
+    file = services.CASES / (case + ".sql")
+    assert runner.exists() and file.exists(), "the case files are missing: %s must lie beside the clone" % file
+    port = services.free_port()
+    server = [sys.executable, str(services.ROOT / "tests" / "support" / "case_server.py")]
+    if topology == "gateway":
+        server.append("--separate-gateway")
+    attach = services.attach_sql("http://127.0.0.1:%d" % port)
+    done = subprocess.run(
+        [sys.executable, runner, "-v", "--mode", "attach", "--load", services.extension_path()]
+        + ["--attach", attach, "--server-cmd", " ".join(server), file],
+        capture_output=True,
+        text=True,
+        timeout=580,
+        env={**os.environ, "OPENDUCK_CASE_PORT": str(port), "OPENDUCK_PRESET": services.PRESET},
+        check=False,
+    )
+    assert "case server:" not in done.stderr, done.stderr[-6000:]
+    first = re.search(r"^%s\.sql (\d+)/(\d+)(?: fail: ([\d,]+))?$" % re.escape(case), done.stdout, re.M)
+    assert first, "the runner failed:\n%s\n%s" % (done.stdout[-3000:], done.stderr[-6000:])
+    failed = {int(n) for n in (first[3] or "").split(",") if n}
+    unexpected = failed - WRITES[case] - set(JUDGED.get(case, ()))
+    assert not unexpected, "%s: %s\n%s" % (case, sorted(unexpected), explain(done.stdout, unexpected))
+    assert int(first[2]) - len(failed) > 0, "nothing was right"
+
+
+def explain(output, numbers):
+    """The wanted and the given answers of NUMBERS, from the runner's -v output."""
+    parts = re.split(r"(?m)^(?=   want \[)", output)
+    return "\n".join(p for p in parts if (m := re.match(r"   want \[(\d+)\]", p)) and int(m[1]) in numbers)[:8000]
