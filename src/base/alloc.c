@@ -29,23 +29,23 @@ void od_alloc_fail_after(long n)
 
 void *od_alloc(size_t size)
 {
-    if (must_fail())
+    if (must_fail() || size > PTRDIFF_MAX)
         return NULL;
     return malloc(size ? size : 1);
 }
 
 void *od_calloc(size_t n, size_t size)
 {
-    if (must_fail())
+    size_t total;
+
+    if (must_fail() || !od_mul_size(n, size, &total) || total > PTRDIFF_MAX)
         return NULL;
-    if (n == 0 || size == 0)
-        return calloc(1, 1);
-    return calloc(n, size);
+    return calloc(1, total ? total : 1);
 }
 
 void *od_realloc(void *ptr, size_t size)
 {
-    if (must_fail())
+    if (must_fail() || size > PTRDIFF_MAX)
         return NULL;
     return realloc(ptr, size ? size : 1);
 }

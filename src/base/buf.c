@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+
 #include "base/banned.h"
 
 enum { FIRST_CAPACITY = 64 };

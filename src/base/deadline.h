@@ -12,8 +12,8 @@ typedef struct {
 
 #define OD_DEADLINE_NEVER ((od_deadline){INT64_MAX})
 
-int64_t od_clock_ns(void);  /* CLOCK_MONOTONIC */
-int64_t od_wall_us(void);   /* CLOCK_REALTIME, microseconds since 1970 */
+int64_t od_clock_ns(void);                 /* CLOCK_MONOTONIC */
+int64_t od_wall_us(void);                  /* CLOCK_REALTIME, microseconds since 1970 */
 od_deadline od_deadline_in_ms(int64_t ms); /* ms < 0: never */
 bool od_deadline_passed(od_deadline deadline);
 /* Milliseconds left, for poll(): -1 never, 0 passed, else rounded up. */

@@ -40,7 +40,8 @@ typedef struct {
     od_kind kind;
     bool retriable;   /* the same call may succeed later */
     char sqlstate[6]; /* five characters and a NUL */
-    char message[OD_ERROR_MESSAGE_SIZE]; /* lower case, no full stop, names in 'quotes'; a database's own text as it is */
+    char message
+        [OD_ERROR_MESSAGE_SIZE]; /* lower case, no full stop, names in 'quotes'; a database's own text as it is */
 } od_error;
 
 /* Fills ERR (may be NULL) from the table and the formatted text, and returns CODE. Too long a text is cut at
@@ -69,11 +70,11 @@ int od_code_grpc_status(od_code code);
 od_code od_code_from_grpc_status(int status);
 
 /* Assigns rc and jumps to the function's `out` label on failure. The only macro that jumps. */
-#define OD_TRY(expr)          \
-    do {                      \
-        rc = (expr);          \
-        if (rc != OD_OK)      \
-            goto out;         \
+#define OD_TRY(expr)     \
+    do {                 \
+        rc = (expr);     \
+        if (rc != OD_OK) \
+            goto out;    \
     } while (0)
 
 /* A broken invariant of our own: aborts. Never reached from ext/, which throws instead. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+
 #include "base/banned.h"
 
 /* Appends TEXT between QUOTE characters, inner ones doubled. OUT is unchanged on failure. */

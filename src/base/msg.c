@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+
 #include "base/banned.h"
 
 enum { ALIGNMENT = 64 };

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/sha256.h"
+
 #include "base/banned.h"
 
 od_code od_secret_set(od_secret *secret, od_slice value, od_error *err)

@@ -5,6 +5,7 @@
 #include <sys/random.h>
 
 #include "base/error.h"
+
 #include "base/banned.h"
 
 od_uuid od_uuid_random(void)
