@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/secret.h"
 #include "query/rpc.h"
 
 #define OD_PATH_EXECUTE "/openduck.v1.ExecutionService/ExecuteFragment"
@@ -18,6 +19,9 @@
 #define OD_PATH_REGISTER "/openduck.v1.ExecutionService/RegisterWorker"
 #define OD_PATH_HEARTBEAT "/openduck.v1.ExecutionService/Heartbeat"
 #define OD_PATH_STATUS "/openduck.v1.StatusService/GetStatus"
+
+/* Ids above 127 bytes are refused by servers. */
+#define OD_EXECUTION_ID_SIZE 128
 
 typedef enum { OD_FORMAT_PLAIN = 0, OD_FORMAT_LOSSLESS = 1, OD_FORMAT_NATIVE = 2 } od_format;
 
@@ -41,13 +45,19 @@ OD_MUST_CHECK od_code od_execute_request_encode(const od_execute_request *reques
 /* Slices of *out borrow MESSAGE. Unknown fields are skipped. OD_E_PROTOCOL on bad bytes, OD_E_INVALID on an unknown format. */
 OD_MUST_CHECK od_code od_execute_request_decode(od_slice message, od_execute_request *out, od_error *err);
 
+/* For a server that forwards MESSAGE, decoded as REQUEST, which has no execution id: fills OUT with the same message with
+ * EXECUTION_ID put in. OUT borrows *owner, which the caller unrefs. */
+OD_MUST_CHECK od_code od_execute_request_identify(od_msg *message, const od_execute_request *request,
+                                                  const char *execution_id, od_msg **owner, od_rpc_out *out,
+                                                  od_error *err);
+
 typedef enum { OD_CHUNK_NONE, OD_CHUNK_BATCH, OD_CHUNK_ERROR, OD_CHUNK_FINISHED } od_chunk_kind;
 
 typedef struct {
     od_chunk_kind kind;
     od_slice payload;         /* OD_CHUNK_BATCH: borrows the message */
     od_error error;           /* OD_CHUNK_ERROR: from the typed part if there is one, else kind IO with the legacy text */
-    char execution_id[128];   /* OD_CHUNK_ERROR: as the server named it, else "" */
+    char execution_id[OD_EXECUTION_ID_SIZE]; /* OD_CHUNK_ERROR: as the server named it, else "" */
     uint64_t catalog_version; /* 0: not told */
 } od_chunk;
 
@@ -82,6 +92,83 @@ OD_MUST_CHECK od_code od_cancel_request_decode(od_slice message, od_cancel_reque
 OD_MUST_CHECK od_code od_cancel_reply_encode(bool acknowledged, od_msg **out, od_error *err);
 OD_MUST_CHECK od_code od_cancel_reply_decode(od_slice message, bool *acknowledged, od_error *err);
 
-/* Registration, Heartbeat and Status follow the same shape; see the end of this header as they are added. */
+/* RegisterWorkerReply and HeartbeatReply look like CancelReply: a bool in field 1. */
+OD_MUST_CHECK od_code od_flag_reply_encode(bool flag, od_msg **out, od_error *err);
+OD_MUST_CHECK od_code od_flag_reply_decode(od_slice message, bool *flag, od_error *err);
+
+/* Texts are NUL-terminated; encode takes NULL for "". What decode fills is released by its release, which leaves a struct
+ * alone that it did not fill. */
+typedef struct {
+    const char *worker_id;
+    const char *endpoint;
+    const char *const *databases;
+    size_t database_count;
+    const char *compute_context;
+    uint32_t max_concurrency;
+    const char *const *tables;
+    size_t table_count;
+    const char *access_token;
+    void *owned;
+} od_registration;
+
+OD_MUST_CHECK od_code od_registration_encode(const od_registration *registration, od_msg **out, od_error *err);
+OD_MUST_CHECK od_code od_registration_decode(od_slice message, od_registration *out, od_error *err);
+void od_registration_release(od_registration *registration);
+
+typedef struct {
+    const char *worker_id;
+    const char *access_token;
+    void *owned;
+} od_heartbeat;
+
+OD_MUST_CHECK od_code od_heartbeat_encode(const od_heartbeat *heartbeat, od_msg **out, od_error *err);
+OD_MUST_CHECK od_code od_heartbeat_decode(od_slice message, od_heartbeat *out, od_error *err);
+void od_heartbeat_release(od_heartbeat *heartbeat);
+
+/* ---- GetStatus ---- */
+
+typedef struct {
+    const char *worker_id;
+    const char *endpoint;
+    bool healthy;
+    uint32_t in_flight;
+    const char *const *databases;
+    size_t database_count;
+} od_status_worker;
+
+typedef struct {
+    const char *execution_id;
+    const char *database;
+    uint64_t elapsed_ms;
+    uint64_t bytes_sent;
+} od_status_running;
+
+typedef struct {
+    const char *version, *duckdb_version;
+    const char *role; /* "serve", "gateway", "worker" */
+    uint64_t uptime_seconds;
+    uint32_t in_flight, max_in_flight;
+    uint32_t queued, max_queued;
+    uint64_t executions_total, errors_total, cancelled_total;
+    const char *const *databases;
+    size_t database_count;
+    const od_status_worker *workers;
+    size_t worker_count;
+    bool draining;
+    const od_status_running *running;
+    size_t running_count;
+    void *owned;
+} od_status;
+
+OD_MUST_CHECK od_code od_status_request_encode(od_slice access_token, od_msg **out, od_error *err);
+OD_MUST_CHECK od_code od_status_request_decode(od_slice message, od_slice *access_token, od_error *err); /* borrows */
+OD_MUST_CHECK od_code od_status_encode(const od_status *status, od_msg **out, od_error *err);
+OD_MUST_CHECK od_code od_status_decode(od_slice message, od_status *out, od_error *err);
+void od_status_release(od_status *status);
+
+/* ---- the token ---- */
+
+/* NULL if GIVEN may pass (an empty EXPECTED lets every token pass), else the text of the UNAUTHENTICATED status. */
+const char *od_token_refusal(const od_secret *expected, od_slice given);
 
 #endif

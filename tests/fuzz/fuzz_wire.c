@@ -1,0 +1,78 @@
+/* Every message that a peer may send, read from any bytes; what is read is written and read again. */
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "query/wire.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Reads every byte, so that a slice past the message is seen. */
+static unsigned touch(od_slice slice)
+{
+    unsigned sum = 0;
+
+    for (size_t i = 0; i < slice.len; i++)
+        sum += slice.data[i];
+    return sum;
+}
+
+static unsigned request(od_slice bytes)
+{
+    od_execute_request r, again;
+    od_msg *msg = NULL;
+    unsigned sum;
+
+    if (od_execute_request_decode(bytes, &r, NULL) != OD_OK)
+        return 0;
+    sum = touch(r.plan) + touch(r.database) + touch(r.snapshot_id) + touch(r.execution_id) + touch(r.statement_id);
+    if (od_execute_request_encode(&r, &msg, NULL) == OD_OK) {
+        if (od_execute_request_decode(od_slice_of(od_msg_data(msg), od_msg_len(msg)), &again, NULL) != OD_OK ||
+            !od_slice_equal(r.plan, again.plan) || r.format != again.format)
+            __builtin_trap();
+        od_msg_unref(msg);
+    }
+    return sum;
+}
+
+static unsigned chunk(od_slice bytes)
+{
+    od_chunk c, again;
+    od_msg *msg = NULL;
+    unsigned sum = 0;
+
+    if (od_chunk_decode(bytes, &c, NULL) != OD_OK)
+        return 0;
+    if (c.kind == OD_CHUNK_BATCH)
+        sum = touch(c.payload);
+    if (c.kind == OD_CHUNK_ERROR && od_chunk_error(&c.error, c.execution_id, c.catalog_version, &msg, NULL) == OD_OK) {
+        if (od_chunk_decode(od_slice_of(od_msg_data(msg), od_msg_len(msg)), &again, NULL) != OD_OK ||
+            again.kind != OD_CHUNK_ERROR || again.error.code != c.error.code || again.error.kind != c.error.kind)
+            __builtin_trap();
+        od_msg_unref(msg);
+    }
+    return sum;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    od_slice bytes = od_slice_of(data, size);
+    volatile unsigned sum = request(bytes) + chunk(bytes);
+    od_registration registration;
+    od_cancel_request cancel;
+    od_heartbeat heartbeat;
+    od_status status;
+    bool flag;
+
+    if (od_cancel_request_decode(bytes, &cancel, NULL) == OD_OK)
+        sum += touch(cancel.execution_id) + touch(cancel.access_token);
+    if (od_cancel_reply_decode(bytes, &flag, NULL) == OD_OK)
+        sum += flag;
+    if (od_registration_decode(bytes, &registration, NULL) == OD_OK)
+        od_registration_release(&registration);
+    if (od_heartbeat_decode(bytes, &heartbeat, NULL) == OD_OK)
+        od_heartbeat_release(&heartbeat);
+    if (od_status_decode(bytes, &status, NULL) == OD_OK)
+        od_status_release(&status);
+    return 0;
+}
