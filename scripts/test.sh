@@ -28,6 +28,20 @@ note() {
     fi
 }
 
+# suite NAME FOLDERS...: the pytest suites in those of the folders that exist.
+suite() {
+    local name=$1 dir dirs=() log
+    shift
+    for dir in "$@"; do
+        if [ -n "$(find "$dir" -name 'test_*.py' -print -quit 2>/dev/null)" ]; then dirs+=("$dir"); fi
+    done
+    [ ${#dirs[@]} -gt 0 ] || return 0
+    step "pytest $name"
+    log=$logs/pytest-${name// /-}.log
+    .deps/venv/bin/python -m pytest -q "${dirs[@]}" 2>&1 | tee "$log"
+    note "pytest $name" pytest "$log" "${PIPESTATUS[0]}"
+}
+
 for preset in "${presets[@]}"; do
     step "build $preset"
     if ! { cmake --preset "$preset" --log-level=WARNING >/dev/null && cmake --build --preset "$preset"; } \
@@ -40,22 +54,9 @@ for preset in "${presets[@]}"; do
     step "ctest $preset"
     ctest --preset "$preset" 2>&1 | tee "$logs/ctest-$preset.log"
     note "ctest $preset" ctest "$logs/ctest-$preset.log" "${PIPESTATUS[0]}"
+    OPENDUCK_PRESET=$preset suite "e2e $preset" tests/e2e tests/parity
 done
-
-# The suites that drive the built programs from outside.
-export OD_BUILD_DIR="$PWD/build/${presets[0]}"
-for suite in clients/python/tests tests/e2e tests/parity; do
-    compgen -G "$suite/**/test_*.py" >/dev/null || compgen -G "$suite/test_*.py" >/dev/null || continue
-    step "pytest $suite"
-    log=$logs/pytest-${suite//\//-}.log
-    .deps/venv/bin/python -m pytest -q --timeout 120 "$suite" 2>&1 | tee "$log"
-    note "pytest $suite" pytest "$log" "${PIPESTATUS[0]}"
-done
-if [ -f tests/sql/run.py ]; then
-    step "sql"
-    .deps/venv/bin/python tests/sql/run.py 2>&1 | tee "$logs/sql.log"
-    note sql sql "$logs/sql.log" "${PIPESTATUS[0]}"
-fi
+suite clients clients/python/tests
 
 step "closing lines"
 printf '%s\n' "${closing[@]}"
