@@ -23,7 +23,7 @@ typedef struct od_column {
     const uint8_t *bytes;    /* utf8, binary: what the offsets point into */
     int64_t bytes_len;
     int64_t child_count;
-    struct od_column *children;   /* list, fixed-size list: one; struct: one a field */
+    struct od_column *children; /* list, fixed-size list: one; struct: one a field */
 } od_column;
 
 typedef struct {
@@ -46,7 +46,8 @@ const struct ArrowSchema *od_ipc_reader_schema(const od_ipc_reader *reader);
 OD_MUST_CHECK od_code od_ipc_reader_next(od_ipc_reader *reader, const od_batch **out, od_error *err);
 /* As _next, but as an ArrowArray of its own, dictionaries included, that keeps OWNER (a message holding the payload)
  * alive until it is released: for consumers of the C data interface. out->release is NULL after the last batch. */
-OD_MUST_CHECK od_code od_ipc_reader_next_array(od_ipc_reader *reader, od_msg *owner, struct ArrowArray *out, od_error *err);
+OD_MUST_CHECK od_code od_ipc_reader_next_array(od_ipc_reader *reader, od_msg *owner, struct ArrowArray *out,
+                                               od_error *err);
 
 /* A field's metadata value of KEY, borrowed from the schema; len 0 and data NULL if it has none. */
 od_slice od_schema_metadata(const struct ArrowSchema *field, const char *key);
