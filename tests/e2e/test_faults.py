@@ -359,7 +359,7 @@ def test_database_that_cannot_be_opened(db, tmp_path):
         (["nosuchcommand"], ["nosuchcommand"]),
         (["query"], ["query"]),
     ],
-    ids=lambda a: " ".join(a),
+    ids=" ".join,
 )
 def test_wrong_usage_is_exit_2_and_one_line(args, words):
     one_line(services.cli(*args), 2, *words)
