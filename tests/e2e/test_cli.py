@@ -68,8 +68,9 @@ def test_csv_quotes_what_needs_it(server):
         server, """SELECT 'a,b' AS "x,y", 'say "hi"' AS q, chr(10) AS n, NULL AS nu, '' AS e""", "--format", "csv"
     )
     assert done.returncode == 0, done.stderr
-    assert list(csv.reader(io.StringIO(done.stdout)))[0] == ["x,y", "q", "n", "nu", "e"]
-    assert list(csv.reader(io.StringIO(done.stdout)))[1][:3] == ["a,b", 'say "hi"', "\n"]
+    names, values = csv.reader(io.StringIO(done.stdout))
+    assert names == ["x,y", "q", "n", "nu", "e"]
+    assert values[:3] == ["a,b", 'say "hi"', "\n"]
 
 
 def test_query_as_json_lines(server):

@@ -1,0 +1,50 @@
+"""TPC-H over an attached catalog gives the answers of plain DuckDB. OPENDUCK_TPCH_SF sets the scale (default 0.05)."""
+
+import glob
+import os
+import sysconfig
+
+import pytest
+import services
+
+pytestmark = [pytest.mark.extension, pytest.mark.timeout(600)]
+SF = float(os.environ.get("OPENDUCK_TPCH_SF", "0.05"))
+
+
+def tpch():
+    pattern = "%s/duckdb_extension_tpch/extensions/v*/tpch.duckdb_extension" % sysconfig.get_paths()["purelib"]
+    return glob.glob(pattern)[0]
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory):
+    import duckdb
+
+    path = tmp_path_factory.mktemp("tpch") / "tpch.duckdb"
+    con = duckdb.connect(str(path), config={"allow_unsigned_extensions": "true"})
+    con.execute("LOAD '%s'" % tpch())
+    con.execute("CALL dbgen(sf=%s)" % SF)
+    queries = [r[0] for r in con.execute("SELECT query FROM tpch_queries() ORDER BY query_nr").fetchall()]
+    want = [con.execute(q).fetchall() for q in queries]
+    types = [[str(d[1]) for d in con.execute(q).description] for q in queries]
+    con.close()
+    with services.Serve({"mydb": path}, "--read-only") as server, services.attached(server) as remote:
+        remote.execute("USE cloud")
+        yield remote, queries, want, types
+        server.wait_idle()
+
+
+@pytest.mark.parametrize("number", range(1, 23))
+def test_query(lake, number):
+    con, queries, want, types = lake
+    result = con.execute(queries[number - 1])
+    assert [str(d[1]) for d in result.description] == types[number - 1]
+    got = result.fetchall()
+    assert len(got) == len(want[number - 1])
+    for a, b in zip(got, want[number - 1]):
+        assert all(close(x, y) for x, y in zip(a, b)), (a, b)
+
+
+def close(a, b):
+    """Equal, but for the order in which DOUBLEs were added up."""
+    return abs(a - b) <= 1e-9 * abs(b) if isinstance(a, float) and isinstance(b, float) else a == b
