@@ -63,6 +63,7 @@ SCALARS = {
     "deep": ("STRUCT(l STRUCT(m MAP(VARCHAR, DECIMAL(20,2)[]))[])", "{'l': [{'m': MAP {'x': [i + 0.25]}}, NULL]}"),
 }
 ROWS = 5000  # more than two payloads
+COMPARED = sorted(set(SCALARS) - {"variant"})  # plain DuckDB 1.5.5 corrupts its memory when it compares VARIANTs
 
 
 def column_sql(name):
@@ -137,7 +138,7 @@ def test_all_types_at_once(typed):
     assert typed.execute("SELECT COLUMNS(*)::VARCHAR FROM got").fetchall() == want
 
 
-@pytest.mark.parametrize("name", sorted(SCALARS))
+@pytest.mark.parametrize("name", COMPARED)
 def test_filter_on_the_type_gives_the_same_rows(typed, name):
     """Pushed or not, a comparison with one of the values keeps the same rows."""
     for op in ("=", "<>", "<", ">=", "IS DISTINCT FROM"):
@@ -152,7 +153,7 @@ def test_filter_on_the_type_gives_the_same_rows(typed, name):
         assert typed.execute(sql % "cloud").fetchall() == want, (op, name)
 
 
-@pytest.mark.parametrize("name", sorted(SCALARS))
+@pytest.mark.parametrize("name", COMPARED)
 def test_filter_with_a_constant_gives_the_same_rows(typed, name):
     declared, _ = SCALARS[name]
     kind = declared or "VARCHAR"
