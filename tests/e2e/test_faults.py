@@ -416,7 +416,7 @@ def test_second_sigint_cancels_what_runs(db):
 
 
 def test_grace_ends_and_cancels(db):
-    with services.Serve({"mydb": db}, "--grace", "1") as server, server.client() as c:
+    with services.Serve({"mydb": db}, "--grace", "1s") as server, server.client() as c:
         call = c.call(ENDLESS)
         services.wait_until(lambda: c.status().in_flight == 1, 5, "the query runs")
         start = time.monotonic()
@@ -458,7 +458,7 @@ def test_queue_full_is_resource_exhausted_at_once(db):
 
 
 def test_waiting_ends_with_the_queue_timeout(db):
-    options = ["--max-in-flight", "1", "--queue-timeout", "1"]
+    options = ["--max-in-flight", "1", "--queue-timeout", "1s"]
     with services.Serve({"mydb": db}, *options) as server, server.client() as c:
         running = c.call(ENDLESS)
         services.wait_until(lambda: c.status().in_flight == 1, 5, "the query runs")

