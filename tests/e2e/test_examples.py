@@ -100,7 +100,7 @@ def test_make_run_serves_until_ctrl_c(number, tmp_path):
 
 @pytest.mark.extension
 def test_readme_commands(flights):
-    """Each ```sql block of the README runs in DuckDB's shell, in order, with the server's address in place of the default."""
+    """The sql and python blocks of the README run as they stand, against the flights."""
     text = (services.ROOT / "README.md").read_text()
     blocks = re.findall(r"```sql\n(.*?)```", text, re.S)
     assert blocks
