@@ -62,6 +62,9 @@ bool od_options_help_wanted(const od_options *options);
 /* Purpose, usage, options with default and variable, an example. */
 void od_options_print_help(unsigned command, FILE *out);
 
+/* One line for each command: name and purpose. */
+void od_options_print_commands(FILE *out);
+
 /* The bit of a command's name, 0 for an unknown one. */
 unsigned od_command_find(const char *name);
 

@@ -195,23 +195,16 @@ const char *od_option_allowed(const od_option_row *row, char *out, size_t size)
     return out;
 }
 
-static void print_option(const od_option_row *row, const char *name, FILE *out)
+static void print_option(const od_option_row *row, FILE *out)
 {
-    const char *separator = "";
     bool truth = row->type == OD_TYPE_BOOL;
+    bool fallback = row->fallback[0] && !truth;
 
-    fprintf(out, "  --%s%s%s\n        %s", name, truth ? "" : " ", truth ? "" : row->value, row->help);
-    if ((row->fallback[0] && !truth) || row->variable[0]) {
-        fprintf(out, " (");
-        if (row->fallback[0] && !truth) {
-            fprintf(out, "default %s", row->fallback);
-            separator = ", ";
-        }
-        if (row->variable[0])
-            fprintf(out, "%svariable %s", separator, row->variable);
-        fprintf(out, ")");
-    }
-    fprintf(out, "\n");
+    fprintf(out, "  --%s%s%s", row->name, truth ? "" : " ", truth ? "" : row->value);
+    if (fallback || row->variable[0])
+        fprintf(out, "  (%s%s%s%s%s)", fallback ? "default " : "", fallback ? row->fallback : "",
+                fallback && row->variable[0] ? ", " : "", row->variable[0] ? "variable " : "", row->variable);
+    fprintf(out, "\n        %s\n", row->help);
 }
 
 void od_options_print_help(unsigned command, FILE *out)
@@ -222,7 +215,7 @@ void od_options_print_help(unsigned command, FILE *out)
             row->name, row->arguments[0] ? " " : "", row->arguments);
     for (int i = 0; i < OD_OPT_COUNT; i++) {
         if (option_rows[i].commands & command)
-            print_option(&option_rows[i], option_rows[i].name, out);
+            print_option(&option_rows[i], out);
     }
     for (size_t i = 0; i < COUNT(alias_rows); i++) {
         if (alias_rows[i].commands & command)
@@ -230,4 +223,10 @@ void od_options_print_help(unsigned command, FILE *out)
                     option_rows[alias_rows[i].id].value, option_rows[alias_rows[i].id].name);
     }
     fprintf(out, "  --help, -h\n        show this\n\nexample:\n  %s\n", row->example);
+}
+
+void od_options_print_commands(FILE *out)
+{
+    for (size_t i = 0; i < COUNT(command_rows); i++)
+        fprintf(out, "  %-10s %s\n", command_rows[i].name, command_rows[i].purpose);
 }

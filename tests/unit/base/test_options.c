@@ -564,8 +564,24 @@ static void test_help_shows_each_option_of_the_command(void **state)
         assert_non_null(strstr(text, cases[i].there));
         assert_null(strstr(text, cases[i].missing));
         assert_non_null(strstr(text, "example:\n  openduck "));
+        for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
+            assert_true(strcspn(line, "\n") <= 120);
         free(text);
     }
+}
+
+static void test_commands_are_listed_with_their_purpose(void **state)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    (void)state;
+    od_options_print_commands(out);
+    assert_int_equal(fclose(out), 0);
+    assert_memory_equal(text, "  serve      serve databases", 28);
+    assert_non_null(strstr(text, "\n  status     say whether"));
+    free(text);
 }
 
 static void test_same_compares_values_of_every_type(void **state)
@@ -655,6 +671,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_reject_speaks_as_the_parser_does),
         cmocka_unit_test(test_help_ends_the_reading),
         cmocka_unit_test(test_help_shows_each_option_of_the_command),
+        cmocka_unit_test(test_commands_are_listed_with_their_purpose),
         cmocka_unit_test(test_same_compares_values_of_every_type),
         cmocka_unit_test(test_commands_are_found_by_name),
         cmocka_unit_test(test_no_environment_is_allowed),
