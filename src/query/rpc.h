@@ -175,6 +175,8 @@ bool od_rpc_call_room(od_rpc_call *call);
 OD_MUST_CHECK od_code od_rpc_call_send_wait(od_rpc_call *call, const od_rpc_out *message, od_deadline wait, od_error *err);
 /* Server side: ends the stream with STATUS once all queued messages have gone out. MESSAGE may be NULL. Later ones are ignored. */
 void od_rpc_call_finish(od_rpc_call *call, int status, const char *message);
+/* od_rpc_call_send and od_rpc_call_finish in one: the peer gets message and status in one piece. On failure nothing is done. */
+OD_MUST_CHECK od_code od_rpc_call_reply(od_rpc_call *call, const od_rpc_out *message, int status, const char *text, od_error *err);
 /* Server side: resets the stream; client side: sends RST_STREAM(CANCEL). on_gone follows. */
 void od_rpc_call_cancel(od_rpc_call *call);
 bool od_rpc_call_is_gone(od_rpc_call *call);

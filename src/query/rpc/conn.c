@@ -1,0 +1,332 @@
+/* A connection on a loop: bytes in, events out, bytes out. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "query/rpc/server.h"
+#include "query/rpc/socket.h"
+#include "base/banned.h"
+
+enum { READS_A_ROUND = 4 }; /* so that one fast peer does not keep others waiting */
+static const int64_t PING_AFTER_NS = 60000000000, PING_WAIT_NS = 60000000000;
+
+od_conn *od_conn_create(od_loop *loop, bool outgoing)
+{
+    const od_rpc_server_options *o = &loop->server->options;
+    const od_h2_options options = {
+        .server = !outgoing,
+        .stream_window = outgoing ? (int32_t)o->stream_window : OD_H2_SERVER_WINDOW,
+        .max_streams = o->max_streams,
+        .max_message = o->max_message,
+    };
+    od_conn *conn = od_calloc(1, sizeof *conn);
+
+    if (!conn)
+        return NULL;
+    if (od_h2_create(&options, &OD_SERVER_HOOKS, conn, &conn->h2, NULL) != OD_OK) {
+        od_free(conn);
+        return NULL;
+    }
+    conn->source = OD_SOURCE_CONN;
+    atomic_init(&conn->refs, 1);
+    conn->loop = loop;
+    conn->outgoing = outgoing;
+    conn->fd = -1;
+    conn->events_last = &conn->events;
+    conn->last_input_ns = od_clock_ns();
+    pthread_mutex_init(&conn->lock, NULL);
+    return conn;
+}
+
+od_conn *od_conn_ref(od_conn *conn)
+{
+    atomic_fetch_add_explicit(&conn->refs, 1, memory_order_relaxed);
+    return conn;
+}
+
+void od_conn_unref(od_conn *conn)
+{
+    if (!conn || atomic_fetch_sub_explicit(&conn->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    od_h2_free(conn->h2);
+    if (conn->fd >= 0)
+        close(conn->fd);
+    if (conn->addresses)
+        freeaddrinfo(conn->addresses);
+    pthread_mutex_destroy(&conn->lock);
+    od_free(conn);
+}
+
+void od_conn_accept(od_loop *loop, int fd)
+{
+    od_conn *conn = od_conn_create(loop, false);
+
+    if (!conn) {
+        close(fd);
+        return;
+    }
+    conn->fd = fd;
+    od_socket_peer_name(fd, conn->peer, sizeof conn->peer);
+    /* A peer that pauses closes its TCP window, and for the kernel that counts as unanswered; so the limit for it is that of a
+     * stalled call. A host that is gone is found by it as well. */
+    od_socket_tune(fd, loop->server->options.stall_timeout_ms);
+    atomic_fetch_add(&loop->server->conn_count, 1);
+    od_conn_ref(conn);
+    if (!od_loop_add_conn(loop, conn)) {
+        atomic_fetch_sub(&loop->server->conn_count, 1);
+        od_conn_unref(conn);
+        od_conn_unref(conn);
+        return;
+    }
+    pthread_mutex_lock(&conn->lock);
+    /* The loop may have ended it meanwhile, for it is shutting down. */
+    if (!conn->dead && (!od_h2_flush(conn->h2) || !od_loop_watch(loop, conn, od_h2_blocked(conn->h2), true))) {
+        od_conn_lose(conn, OD_E_CONNECTION_LOST, od_h2_why(conn->h2));
+        od_loop_post(loop, conn);
+    }
+    pthread_mutex_unlock(&conn->lock);
+    od_conn_unref(conn);
+}
+
+void od_conn_list_event(od_conn *conn, od_rpc_call *call)
+{
+    if (call->listed || call->gone)
+        return;
+    call->listed = true;
+    call->next_event = NULL;
+    *conn->events_last = call;
+    conn->events_last = &call->next_event;
+}
+
+static od_rpc_call *next_listed(od_conn *conn)
+{
+    od_rpc_call *call = conn->events;
+
+    if (!call)
+        return NULL;
+    conn->events = call->next_event;
+    if (!conn->events)
+        conn->events_last = &conn->events;
+    call->listed = false;
+    return call;
+}
+
+void od_conn_lose(od_conn *conn, od_code code, const char *why)
+{
+    if (conn->lost)
+        return;
+    conn->lost = true;
+    conn->lost_code = code;
+    snprintf(conn->lost_why, sizeof conn->lost_why, "%s", why);
+}
+
+/* Under the lock. */
+static void die(od_conn *conn, od_code code, const char *text)
+{
+    if (conn->dead)
+        return;
+    conn->dead = true;
+    od_h2_abandon(conn->h2, code, text);
+    od_loop_unwatch(conn->loop, conn);
+    if (conn->fd >= 0)
+        close(conn->fd);
+    conn->fd = -1;
+    od_h2_free(conn->h2);
+    conn->h2 = NULL;
+    if (!conn->outgoing)
+        atomic_fetch_sub(&conn->loop->server->conn_count, 1);
+}
+
+void od_conn_kill(od_conn *conn, od_code code, const char *text)
+{
+    pthread_mutex_lock(&conn->lock);
+    die(conn, code, text);
+    for (od_rpc_call *call = conn->calls; call; call = call->next_call)
+        od_rpc_call_cut(call);
+    pthread_mutex_unlock(&conn->lock);
+}
+
+/* Under the lock: writes what there is, and watches for room if the socket is full. */
+static void write_out(od_conn *conn)
+{
+    if (conn->dead || conn->lost || conn->connecting || conn->resolving)
+        return;
+    if (!od_h2_flush(conn->h2))
+        od_conn_lose(conn, OD_E_CONNECTION_LOST, od_h2_why(conn->h2));
+    else if (od_h2_finished(conn->h2))
+        od_conn_lose(conn, OD_E_CONNECTION_LOST, "closed");
+    else if (!od_loop_watch(conn->loop, conn, od_h2_blocked(conn->h2), false))
+        od_conn_lose(conn, OD_E_CONNECTION_LOST, "cannot be watched");
+}
+
+void od_conn_touch(od_conn *conn)
+{
+    if (od_loop_is_current(conn->loop)) {
+        od_loop_ready(conn->loop, conn);
+        return;
+    }
+    write_out(conn);
+    if (conn->events || conn->lost)
+        od_loop_post(conn->loop, conn);
+}
+
+static void read_in(od_conn *conn)
+{
+    for (int i = 0; i < READS_A_ROUND && !conn->lost; i++) {
+        struct iovec iov[2];
+        int count = od_h2_read_plan(conn->h2, conn->loop->input, iov);
+        size_t size = iov[0].iov_len + (count > 1 ? iov[1].iov_len : 0);
+        ssize_t n = readv(conn->fd, iov, count);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return;
+        if (n <= 0) {
+            od_conn_lose(conn, OD_E_CONNECTION_LOST, n == 0 ? "closed by the peer" : strerror(errno));
+            return;
+        }
+        conn->last_input_ns = od_clock_ns();
+        if (!od_h2_received(conn->h2, iov, count, (size_t)n))
+            od_conn_lose(conn, OD_E_CONNECTION_LOST, od_h2_why(conn->h2));
+        if ((size_t)n < size)
+            return;
+    }
+}
+
+void od_conn_input(od_conn *conn, bool readable, bool writable)
+{
+    pthread_mutex_lock(&conn->lock);
+    if (!conn->dead && !conn->lost) {
+        if (conn->connecting) {
+            if (writable)
+                od_conn_connect_step(conn);
+        } else {
+            if (writable)
+                od_h2_writable(conn->h2);
+            if (readable)
+                read_in(conn);
+        }
+    }
+    pthread_mutex_unlock(&conn->lock);
+}
+
+/* Under the lock: makes an end of a connection that was lost. */
+static void bury(od_conn *conn)
+{
+    char text[600];
+
+    if (conn->outgoing && conn->lost_code == OD_E_CONNECTION_LOST)
+        snprintf(text, sizeof text, "lost the connection to '%s': %s", conn->endpoint.authority, conn->lost_why);
+    else if (conn->outgoing)
+        snprintf(text, sizeof text, "%s", conn->lost_why);
+    else
+        snprintf(text, sizeof text, "lost the connection from '%s': %s", conn->peer, conn->lost_why);
+    die(conn, conn->lost_code, text);
+}
+
+void od_conn_work(od_conn *conn)
+{
+    bool over;
+
+    pthread_mutex_lock(&conn->lock);
+    for (;;) {
+        od_rpc_call *call = next_listed(conn);
+        od_tell tell;
+
+        if (!call) {
+            write_out(conn);
+            if (conn->lost)
+                bury(conn);
+            if (!conn->events)
+                break;
+            continue;
+        }
+        if (!od_rpc_call_pick(call, &tell))
+            continue;
+        od_conn_list_event(conn, call); /* there may be more */
+        od_rpc_call_ref(call);
+        pthread_mutex_unlock(&conn->lock);
+        od_rpc_call_run(call, &tell);
+        od_rpc_call_unref(call);
+        pthread_mutex_lock(&conn->lock);
+    }
+    over = conn->dead && !conn->calls && !conn->buried;
+    if (over)
+        conn->buried = true;
+    pthread_mutex_unlock(&conn->lock);
+    if (over)
+        od_loop_remove_conn(conn->loop, conn);
+}
+
+/* ---- once a second ---- */
+
+static void check_stalls(od_conn *conn, int64_t now)
+{
+    int64_t limit = conn->loop->server->options.stall_timeout_ms * 1000000;
+    od_h2_stream *next;
+    char text[120];
+
+    snprintf(text, sizeof text, "the peer took no bytes for %lld seconds",
+             (long long)(conn->loop->server->options.stall_timeout_ms / 1000));
+    for (od_h2_stream *s = od_h2_first_stream(conn->h2); s; s = next) {
+        od_rpc_call *call = (od_rpc_call *)s; /* its first member */
+        next = s->next;
+        if (s->queued > 0 && now - call->progress_ns > limit)
+            od_h2_reset(s, NGHTTP2_CANCEL, OD_E_TIMEOUT, text);
+    }
+    if (!od_h2_blocked(conn->h2))
+        conn->stalled_ns = 0;
+    else if (conn->stalled_ns == 0)
+        conn->stalled_ns = now;
+    else if (now - conn->stalled_ns > limit)
+        od_conn_lose(conn, OD_E_CONNECTION_LOST, text);
+}
+
+static void check_idle(od_conn *conn, int64_t now)
+{
+    /* A client that pauses in the middle of a call answers no pings, so only connections without calls are asked. */
+    if (od_h2_stream_count(conn->h2) > 0)
+        return;
+    if (!od_h2_ping_pending(conn->h2)) {
+        if (now - conn->last_input_ns > PING_AFTER_NS) {
+            od_h2_ping(conn->h2);
+            conn->ping_ns = now;
+        }
+    } else if (now - conn->ping_ns > PING_WAIT_NS) {
+        od_conn_lose(conn, OD_E_CONNECTION_LOST, "no answer to a ping");
+    }
+}
+
+void od_conn_tick(od_conn *conn, int64_t now)
+{
+    pthread_mutex_lock(&conn->lock);
+    if (!conn->dead && !conn->lost) {
+        if (conn->connecting || conn->resolving) {
+            od_error err = {0};
+            if (now >= conn->connect_by_ns) {
+                od_socket_connect_failed(&conn->endpoint, ETIMEDOUT, &err);
+                od_conn_lose(conn, OD_E_UNAVAILABLE, err.message);
+            }
+        } else {
+            check_stalls(conn, now);
+            check_idle(conn, now);
+        }
+        od_loop_ready(conn->loop, conn);
+    }
+    pthread_mutex_unlock(&conn->lock);
+}
+
+int64_t od_conn_next_tick(od_conn *conn, int64_t now)
+{
+    int64_t next = INT64_MAX;
+
+    pthread_mutex_lock(&conn->lock);
+    if (!conn->dead && !conn->lost && (conn->connecting || conn->resolving))
+        next = conn->connect_by_ns > now ? conn->connect_by_ns : now;
+    pthread_mutex_unlock(&conn->lock);
+    return next;
+}

@@ -1,0 +1,440 @@
+/* Calls on a server's loops: what other threads do to them, and what they tell. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "query/rpc/server.h"
+#include "query/rpc/socket.h"
+#include "base/banned.h"
+
+static od_rpc_call *call_of(od_h2_stream *stream)
+{
+    return (od_rpc_call *)stream; /* its first member */
+}
+
+od_rpc_call *od_rpc_call_create(od_conn *conn, bool server_side)
+{
+    od_rpc_call *call = od_calloc(1, sizeof *call);
+    pthread_condattr_t attr;
+
+    if (!call)
+        return NULL;
+    od_h2_stream_init(&call->stream, 0, conn->loop->server->options.max_message);
+    atomic_init(&call->refs, 1);
+    call->conn = od_conn_ref(conn);
+    call->server_side = server_side;
+    call->deadline = OD_DEADLINE_NEVER;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&call->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    call->next_call = conn->calls;
+    if (conn->calls)
+        conn->calls->prev_call = call;
+    conn->calls = call;
+    return call;
+}
+
+od_rpc_call *od_rpc_call_ref(od_rpc_call *call)
+{
+    atomic_fetch_add_explicit(&call->refs, 1, memory_order_relaxed);
+    return call;
+}
+
+void od_rpc_call_unref(od_rpc_call *call)
+{
+    if (!call || atomic_fetch_sub_explicit(&call->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    /* The stream is closed: an open one has the loop's reference. */
+    od_h2_stream_release(&call->stream);
+    pthread_cond_destroy(&call->changed);
+    od_conn_unref(call->conn);
+    od_free(call);
+}
+
+static void lock(od_rpc_call *call)
+{
+    pthread_mutex_lock(&call->conn->lock);
+}
+
+static void unlock(od_rpc_call *call)
+{
+    pthread_mutex_unlock(&call->conn->lock);
+}
+
+/* ---- hooks: under the lock ---- */
+
+static od_h2_stream *on_open(void *owner)
+{
+    od_conn *conn = owner;
+    od_rpc_call *call;
+
+    if (atomic_load(&conn->loop->server->draining))
+        return NULL;
+    call = od_rpc_call_create(conn, true);
+    if (!call)
+        return NULL;
+    od_server_count_call(conn->loop->server, 1);
+    return &call->stream;
+}
+
+static const od_rpc_method *find_method(const od_rpc_server *server, const char *path)
+{
+    for (size_t i = 0; i < server->options.method_count; i++)
+        if (strcmp(server->methods[i].path, path) == 0)
+            return &server->methods[i];
+    return NULL;
+}
+
+static void on_request(void *owner, od_h2_stream *stream)
+{
+    od_conn *conn = owner;
+    od_rpc_call *call = call_of(stream);
+    char text[OD_H2_MAX_PATH + 40];
+
+    call->method = find_method(conn->loop->server, stream->path);
+    if (!call->method) {
+        stream->refused = true;
+        snprintf(text, sizeof text, "unknown method '%s'", stream->path);
+        od_h2_finish(stream, OD_GRPC_UNIMPLEMENTED, text);
+        return;
+    }
+    if (stream->timeout_ns >= 0) {
+        int64_t now = od_clock_ns();
+        call->deadline.at_ns = stream->timeout_ns < INT64_MAX - now ? now + stream->timeout_ns : INT64_MAX;
+        od_loop_set_timer(conn->loop, call, call->deadline);
+    }
+    od_conn_list_event(conn, call);
+}
+
+static void on_received(void *owner, od_h2_stream *stream)
+{
+    od_conn_list_event(owner, call_of(stream));
+}
+
+static size_t queue_limit(const od_rpc_call *call)
+{
+    return call->conn->loop->server->options.send_queue;
+}
+
+static void on_drained(void *owner, od_h2_stream *stream)
+{
+    od_rpc_call *call = call_of(stream);
+
+    call->progress_ns = od_clock_ns();
+    if (stream->queued > queue_limit(call) / 2)
+        return;
+    if (call->waiters > 0)
+        pthread_cond_broadcast(&call->changed);
+    if (call->was_full) {
+        call->was_full = false;
+        call->tell_writable = true;
+        od_conn_list_event(owner, call);
+    }
+}
+
+static void on_closed(void *owner, od_h2_stream *stream)
+{
+    od_rpc_call *call = call_of(stream);
+
+    call->closed = true;
+    pthread_cond_broadcast(&call->changed);
+    od_conn_list_event(owner, call);
+}
+
+static ssize_t on_write(void *owner, const struct iovec *iov, int count);
+
+const od_h2_hooks OD_SERVER_HOOKS = {
+    .open = on_open,
+    .request = on_request,
+    .received = on_received,
+    .drained = on_drained,
+    .closed = on_closed,
+    .write = on_write,
+};
+
+/* ---- events ---- */
+
+bool od_rpc_call_pick(od_rpc_call *call, od_tell *tell)
+{
+    od_h2_stream *stream = &call->stream;
+
+    *tell = (od_tell){0};
+    if (call->gone)
+        return false;
+    if (call->closed && stream->end.at_once) {
+        tell->kind = OD_TELL_GONE;
+    } else if (call->method && !call->opened) {
+        call->opened = true;
+        tell->kind = OD_TELL_OPEN;
+    } else if ((tell->msg = od_h2_take(stream)) != NULL) {
+        tell->kind = OD_TELL_MESSAGE;
+    } else if (call->server_side && call->opened && stream->peer_ended && !call->half_closed && !od_h2_has_message(stream)) {
+        call->half_closed = true;
+        tell->kind = OD_TELL_HALF_CLOSE;
+    } else if (call->tell_writable) {
+        call->tell_writable = false;
+        tell->kind = OD_TELL_WRITABLE;
+    } else if (call->closed && !od_h2_has_message(stream)) {
+        tell->kind = OD_TELL_GONE;
+    } else {
+        return false;
+    }
+    if (tell->kind == OD_TELL_GONE)
+        call->gone = true;
+    return true;
+}
+
+void od_rpc_call_cut(od_rpc_call *call)
+{
+    if (!call->closed || call->gone)
+        return;
+    call->stream.end.at_once = true;
+    od_conn_list_event(call->conn, call);
+}
+
+static void unlink_call(od_rpc_call *call)
+{
+    lock(call);
+    if (call->prev_call)
+        call->prev_call->next_call = call->next_call;
+    else
+        call->conn->calls = call->next_call;
+    if (call->next_call)
+        call->next_call->prev_call = call->prev_call;
+    unlock(call);
+}
+
+static void tell_gone(od_rpc_call *call)
+{
+    const od_h2_end *end = &call->stream.end;
+    od_loop *loop = call->conn->loop;
+    od_error why = {0};
+
+    if (call->events && call->events->on_gone) {
+        if (end->code != OD_OK)
+            od_fail(&why, end->code, "%s", end->text && end->text[0] ? end->text : od_code_text(end->code));
+        call->events->on_gone(call->user, call, end->code == OD_OK ? NULL : &why);
+    }
+    unlink_call(call);
+    od_loop_clear_timer(loop, call);
+    if (call->server_side)
+        od_server_count_call(loop->server, -1);
+    od_rpc_call_unref(call);
+}
+
+void od_rpc_call_run(od_rpc_call *call, const od_tell *tell)
+{
+    const od_rpc_events *events = call->events;
+
+    switch (tell->kind) {
+    case OD_TELL_OPEN:
+        call->method->on_open(call->conn->loop->server->options.service, call);
+        break;
+    case OD_TELL_MESSAGE:
+        if (events && events->on_message)
+            events->on_message(call->user, call, tell->msg);
+        else
+            od_msg_unref(tell->msg);
+        break;
+    case OD_TELL_HALF_CLOSE:
+        if (events && events->on_half_close)
+            events->on_half_close(call->user, call);
+        break;
+    case OD_TELL_WRITABLE:
+        if (events && events->on_writable)
+            events->on_writable(call->user, call);
+        break;
+    case OD_TELL_GONE:
+        tell_gone(call);
+        break;
+    }
+}
+
+void od_rpc_call_timeout(od_rpc_call *call)
+{
+    lock(call);
+    if (call->stream.h2) {
+        if (call->server_side)
+            od_h2_finish_now(&call->stream, OD_GRPC_DEADLINE_EXCEEDED, OD_E_TIMEOUT, "the deadline of the call has passed");
+        else
+            od_h2_reset(&call->stream, NGHTTP2_CANCEL, OD_E_TIMEOUT, "the deadline of the call has passed");
+        od_conn_touch(call->conn);
+    }
+    unlock(call);
+}
+
+/* ---- the public part ---- */
+
+void od_rpc_call_bind(od_rpc_call *call, const od_rpc_events *events, void *user)
+{
+    call->events = events;
+    call->user = user;
+}
+
+void *od_rpc_call_user(od_rpc_call *call)
+{
+    return call->user;
+}
+
+const char *od_rpc_call_path(const od_rpc_call *call)
+{
+    return call->stream.path;
+}
+
+const char *od_rpc_call_peer(const od_rpc_call *call)
+{
+    return call->conn->peer;
+}
+
+od_deadline od_rpc_call_deadline(const od_rpc_call *call)
+{
+    return call->deadline;
+}
+
+void od_rpc_call_next(od_rpc_call *call)
+{
+    lock(call);
+    if (!call->gone) {
+        od_h2_want(&call->stream);
+        if (call->closed || od_h2_has_message(&call->stream))
+            od_conn_list_event(call->conn, call);
+        od_conn_touch(call->conn);
+    }
+    unlock(call);
+}
+
+/* Under the lock. */
+static od_code queue(od_rpc_call *call, const od_rpc_out *message, bool last, od_error *err)
+{
+    if (call->stream.queued == 0)
+        call->progress_ns = od_clock_ns();
+    return od_h2_send(&call->stream, message, last, err);
+}
+
+static od_code send_one(od_rpc_call *call, const od_rpc_out *message, bool last, od_error *err)
+{
+    od_code rc;
+
+    lock(call);
+    rc = queue(call, message, last, err);
+    if (rc == OD_OK)
+        od_conn_touch(call->conn);
+    unlock(call);
+    return rc;
+}
+
+od_code od_rpc_call_send(od_rpc_call *call, const od_rpc_out *message, od_error *err)
+{
+    return send_one(call, message, false, err);
+}
+
+od_code od_rpc_call_send_last(od_rpc_call *call, const od_rpc_out *message, od_error *err)
+{
+    return send_one(call, message, true, err);
+}
+
+bool od_rpc_call_room(od_rpc_call *call)
+{
+    bool room;
+
+    lock(call);
+    room = !call->stream.h2 || call->stream.queued < queue_limit(call);
+    if (!room)
+        call->was_full = true;
+    unlock(call);
+    return room;
+}
+
+/* Under the lock: until there is room, the call ends (OD_OK both), or WAIT passes. */
+static od_code wait_room(od_rpc_call *call, od_deadline wait, od_error *err)
+{
+    while (call->stream.h2 && call->stream.queued >= queue_limit(call)) {
+        if (od_deadline_passed(wait))
+            return od_fail(err, OD_E_TIMEOUT, "'%s' did not take the result in time", call->conn->peer);
+        call->waiters++;
+        if (wait.at_ns == OD_DEADLINE_NEVER.at_ns) {
+            pthread_cond_wait(&call->changed, &call->conn->lock);
+        } else {
+            struct timespec at = {wait.at_ns / 1000000000, wait.at_ns % 1000000000};
+            pthread_cond_timedwait(&call->changed, &call->conn->lock, &at);
+        }
+        call->waiters--;
+    }
+    return OD_OK;
+}
+
+od_code od_rpc_call_send_wait(od_rpc_call *call, const od_rpc_out *message, od_deadline wait, od_error *err)
+{
+    od_code rc;
+
+    lock(call);
+    rc = wait_room(call, wait, err);
+    if (rc == OD_OK)
+        rc = queue(call, message, false, err);
+    if (rc == OD_OK)
+        od_conn_touch(call->conn);
+    unlock(call);
+    return rc;
+}
+
+void od_rpc_call_finish(od_rpc_call *call, int status, const char *message)
+{
+    lock(call);
+    if (call->server_side && call->stream.h2) {
+        if (call->stream.queued == 0)
+            call->progress_ns = od_clock_ns();
+        od_h2_finish(&call->stream, status, message);
+        od_conn_touch(call->conn);
+    }
+    unlock(call);
+}
+
+od_code od_rpc_call_reply(od_rpc_call *call, const od_rpc_out *message, int status, const char *text, od_error *err)
+{
+    od_code rc;
+
+    lock(call);
+    rc = queue(call, message, false, err);
+    if (rc == OD_OK) {
+        od_h2_finish(&call->stream, status, text);
+        od_conn_touch(call->conn);
+    }
+    unlock(call);
+    return rc;
+}
+
+void od_rpc_call_cancel(od_rpc_call *call)
+{
+    lock(call);
+    if (call->stream.h2) {
+        od_h2_reset(&call->stream, NGHTTP2_CANCEL, OD_E_CANCELLED, "the call was cancelled");
+        od_conn_touch(call->conn);
+    }
+    unlock(call);
+}
+
+bool od_rpc_call_is_gone(od_rpc_call *call)
+{
+    bool gone;
+
+    lock(call);
+    gone = call->closed;
+    unlock(call);
+    return gone;
+}
+
+int od_rpc_call_status(const od_rpc_call *call, const char **message)
+{
+    const od_h2_end *end = &call->stream.end;
+
+    if (message)
+        *message = end->text ? end->text : "";
+    return end->status;
+}
+
+static ssize_t on_write(void *owner, const struct iovec *iov, int count)
+{
+    od_conn *conn = owner;
+    return od_socket_write(conn->fd, iov, count);
+}
