@@ -1,4 +1,6 @@
-/* The server: listens, hands connections to its loops, drains. */
+/* Listens, hands connections to the loops, drains. */
+#include "query/rpc/server.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "query/rpc/server.h"
 #include "query/rpc/socket.h"
 #include "base/banned.h"
 
