@@ -1,0 +1,55 @@
+/* query/gateway.h: takes executions in, bounds them, and passes each to a worker.
+ *
+ * An execution's life: token checked, id entered in the map of running executions, slot taken (or waited for), worker
+ * chosen, chunks relayed as bytes, slot given back. Whatever ends it, the slot and the map's entry leave in one function.
+ * A worker in the same process is served without a hop; remote ones over the loop that owns the client's connection, so no
+ * thread is switched on the way of a chunk.
+ *
+ * Lifecycle: create; od_rpc_server_start with od_gateway_methods and the gateway as service; od_gateway_drain;
+ * od_rpc_server_drain; od_rpc_server_free; od_worker_free of the local worker; od_gateway_free. */
+#ifndef OD_QUERY_GATEWAY_H
+#define OD_QUERY_GATEWAY_H
+
+#include "base/secret.h"
+#include "query/engine.h"
+#include "query/rpc.h"
+#include "query/worker.h"
+
+typedef struct {
+    const od_secret *token;          /* copied; NULL or empty: dev mode, every token passes */
+    const od_secret *register_token; /* what workers register with; copied; NULL or empty: TOKEN */
+    unsigned max_in_flight;          /* executions that hold a slot; 0: 64 */
+    int max_queued;                  /* that wait for one; 0: 256; negative: none */
+    int64_t queue_timeout_ms;        /* longest wait for a slot; 0: 30,000; negative: none */
+    int64_t execute_timeout_ms;      /* longest wait for a remote worker's next chunk; 0: 300,000; negative: no limit */
+    int64_t cancel_timeout_ms;       /* for a remote worker to acknowledge a cancel; 0: 10,000 */
+    od_worker *worker;               /* in this process; borrowed; NULL: none */
+    od_engine *engine;               /* of WORKER; borrowed; NULL if WORKER is */
+    const od_endpoint *workers;      /* remote ones that are always known; copied */
+    size_t worker_count;
+    const char *version; /* for status; borrowed */
+} od_gateway_options;
+
+typedef struct od_gateway od_gateway;
+
+OD_MUST_CHECK od_code od_gateway_create(const od_gateway_options *options, od_gateway **out, od_error *err);
+/* After its server is freed and its worker has no run left. NULL allowed. */
+void od_gateway_free(od_gateway *gateway);
+
+/* The methods of both services; the server's SERVICE is the od_gateway. */
+const od_rpc_method *od_gateway_methods(size_t *count);
+
+/* From now on new executions are refused with UNAVAILABLE; those that run or wait go on. */
+void od_gateway_drain(od_gateway *gateway);
+/* Ends every execution with an error of CODE. */
+void od_gateway_cancel_all(od_gateway *gateway, od_code code, const char *why);
+
+/* Executions that hold a slot, that wait for one, and that are known (running, waiting or ending). */
+unsigned od_gateway_in_flight(od_gateway *gateway);
+unsigned od_gateway_queued(od_gateway *gateway);
+size_t od_gateway_executions(od_gateway *gateway);
+
+/* For any server: LISTEN ("HOST:PORT") on an address that is not loopback needs a token. OD_E_INVALID says so. */
+OD_MUST_CHECK od_code od_listen_check(const char *listen, const od_secret *token, od_error *err);
+
+#endif

@@ -1,0 +1,340 @@
+/* CancelExecution, RegisterWorker, Heartbeat, GetStatus: one request, one reply. */
+#include "query/gateway/flow.h"
+
+#include "base/alloc.h"
+#include "base/banned.h"
+
+typedef struct {
+    od_gateway *gateway;
+    od_rpc_call *call;
+    atomic_uint refs;
+    bool asked;
+} control;
+
+static void control_unref(control *c)
+{
+    if (atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    od_rpc_call_unref(c->call);
+    od_free(c);
+}
+
+/* ---- replies ---- */
+
+static void refuse(control *c, od_code code, const od_error *why)
+{
+    od_rpc_call_finish(c->call, od_code_grpc_status(code), why->message);
+}
+
+/* Sends MSG (taken) as the reply. */
+static void reply(control *c, od_msg *msg)
+{
+    od_rpc_out out;
+    od_error err;
+    od_code rc;
+
+    od_rpc_out_whole(msg, &out);
+    rc = od_rpc_call_send(c->call, &out, &err);
+    od_msg_unref(msg);
+    if (rc != OD_OK)
+        refuse(c, rc, &err);
+    else
+        od_rpc_call_finish(c->call, OD_GRPC_OK, NULL);
+}
+
+static void reply_flag(control *c, bool flag)
+{
+    od_msg *msg;
+    od_error err;
+    od_code rc = od_flag_reply_encode(flag, &msg, &err);
+
+    if (rc != OD_OK)
+        refuse(c, rc, &err);
+    else
+        reply(c, msg);
+}
+
+/* False if the token may not pass; the call is finished then. */
+static bool pass(control *c, const od_secret *expected, od_slice token)
+{
+    const char *refusal = od_token_refusal(expected, token);
+
+    if (refusal)
+        od_rpc_call_finish(c->call, OD_GRPC_UNAUTHENTICATED, refusal);
+    return !refusal;
+}
+
+/* ---- CancelExecution ---- */
+
+static void cancel_done(void *arg, bool acknowledged)
+{
+    control *c = arg;
+
+    reply_flag(c, acknowledged);
+    control_unref(c);
+}
+
+static void cancel_flow(control *c, flow *f, od_slice token)
+{
+    bool remote;
+
+    pthread_mutex_lock(&f->lock);
+    remote = f->worker && !f->run;
+    pthread_mutex_unlock(&f->lock);
+    if (remote) {
+        atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
+        flow_cancel_remote(f, c->call, token, cancel_done, c);
+    } else {
+        flow_end(f, OD_E_CANCELLED, od_code_text(OD_E_CANCELLED));
+        reply_flag(c, true);
+    }
+}
+
+static void handle_cancel(control *c, od_slice bytes)
+{
+    od_cancel_request request;
+    char id[OD_EXECUTION_ID_SIZE];
+    flow *f = NULL;
+    od_error err;
+    od_code rc = od_cancel_request_decode(bytes, &request, &err);
+
+    if (rc != OD_OK) {
+        od_rpc_call_finish(c->call, OD_GRPC_INVALID_ARGUMENT, err.message);
+        return;
+    }
+    if (!pass(c, &c->gateway->token, request.access_token))
+        return;
+    if (request.execution_id.len > 0 && request.execution_id.len < sizeof id) {
+        memcpy(id, request.execution_id.data, request.execution_id.len);
+        id[request.execution_id.len] = '\0';
+        f = flow_map_find(c->gateway, id);
+    }
+    if (!f) {
+        reply_flag(c, false);
+        return;
+    }
+    cancel_flow(c, f, request.access_token);
+    flow_unref(f);
+}
+
+/* ---- RegisterWorker, Heartbeat ---- */
+
+static const od_secret *register_token(const od_gateway *g)
+{
+    return g->register_token.len > 0 ? &g->register_token : &g->token;
+}
+
+static void handle_register(control *c, od_slice bytes)
+{
+    od_registration registration;
+    od_error err;
+    od_code rc = od_registration_decode(bytes, &registration, &err);
+
+    if (rc != OD_OK) {
+        od_rpc_call_finish(c->call, OD_GRPC_INVALID_ARGUMENT, err.message);
+        return;
+    }
+    if (pass(c, register_token(c->gateway), od_slice_str(registration.access_token))) {
+        rc = registry_register(c->gateway->registry, &registration, od_clock_ns(), &err);
+        if (rc == OD_OK)
+            reply_flag(c, true);
+        else
+            refuse(c, rc == OD_E_NOT_IMPLEMENTED ? OD_E_INVALID : rc, &err);
+    }
+    od_registration_release(&registration);
+}
+
+static void handle_heartbeat(control *c, od_slice bytes)
+{
+    od_heartbeat heartbeat;
+    od_error err;
+
+    if (od_heartbeat_decode(bytes, &heartbeat, &err) != OD_OK) {
+        od_rpc_call_finish(c->call, OD_GRPC_INVALID_ARGUMENT, err.message);
+        return;
+    }
+    if (pass(c, register_token(c->gateway), od_slice_str(heartbeat.access_token)))
+        reply_flag(c, registry_heartbeat(c->gateway->registry, heartbeat.worker_id, od_clock_ns()));
+    od_heartbeat_release(&heartbeat);
+}
+
+/* ---- GetStatus ---- */
+
+/* What a status borrows from while it is encoded. */
+typedef struct {
+    flow **flows;
+    worker_entry **workers;
+    size_t flow_count, worker_count;
+    od_status_running *running;
+    od_status_worker *rows;
+    char (*databases)[64];
+    const char **names;
+} status_parts;
+
+static void status_parts_release(status_parts *p)
+{
+    for (size_t i = 0; i < p->flow_count; i++)
+        flow_unref(p->flows[i]);
+    od_free((void *)p->flows);
+    registry_list_free(p->workers, p->worker_count);
+    od_free(p->running);
+    od_free(p->rows);
+    od_free(p->databases);
+    od_free((void *)p->names);
+}
+
+static void fill_running(status_parts *p, int64_t now_ns)
+{
+    for (size_t i = 0; i < p->flow_count; i++) {
+        const flow *f = p->flows[i];
+        size_t len = f->asked.database.len < sizeof p->databases[i] ? f->asked.database.len : 0;
+
+        if (len > 0)
+            memcpy(p->databases[i], f->asked.database.data, len);
+        p->databases[i][len] = '\0';
+        p->running[i] = (od_status_running){
+            .execution_id = f->id,
+            .database = p->databases[i],
+            .elapsed_ms = (uint64_t)((now_ns - f->start_ns) / 1000000),
+            .bytes_sent = atomic_load(&f->bytes),
+        };
+    }
+}
+
+static void fill_workers(status_parts *p, int64_t now_ns)
+{
+    for (size_t i = 0; i < p->worker_count; i++) {
+        worker_entry *w = p->workers[i];
+
+        p->rows[i] = (od_status_worker){
+            .worker_id = w->id,
+            .endpoint = w->endpoint.authority,
+            .healthy = worker_entry_healthy(w, now_ns),
+            .in_flight = atomic_load(&w->in_flight),
+            .databases = (const char *const *)w->databases,
+            .database_count = w->database_count,
+        };
+    }
+}
+
+static od_code status_parts_fill(od_gateway *g, status_parts *p, size_t *names, od_error *err)
+{
+    int64_t now_ns = od_clock_ns();
+
+    *names = g->engine ? od_engine_database_count(g->engine) : 0;
+    p->flows = flow_map_list(g, &p->flow_count);
+    p->workers = registry_list(g->registry, &p->worker_count);
+    p->running = od_calloc(p->flow_count + 1, sizeof *p->running);
+    p->databases = od_calloc(p->flow_count + 1, sizeof *p->databases);
+    p->rows = od_calloc(p->worker_count + 1, sizeof *p->rows);
+    p->names = od_calloc(*names + 1, sizeof *p->names);
+    if (!p->flows || !p->workers || !p->running || !p->databases || !p->rows || !p->names)
+        return od_fail(err, OD_E_NO_MEMORY, "out of memory for a status");
+    for (size_t i = 0; i < *names; i++)
+        p->names[i] = od_engine_database_name(g->engine, i);
+    fill_running(p, now_ns);
+    fill_workers(p, now_ns);
+    return OD_OK;
+}
+
+static void handle_status(control *c, od_slice bytes)
+{
+    od_gateway *g = c->gateway;
+    admit_counts counts = admit_count(g->admit);
+    status_parts parts = {0};
+    od_status status;
+    od_slice token;
+    od_msg *msg = NULL;
+    size_t names;
+    od_error err;
+    od_code rc = od_status_request_decode(bytes, &token, &err);
+
+    if (rc != OD_OK) {
+        od_rpc_call_finish(c->call, OD_GRPC_INVALID_ARGUMENT, err.message);
+        return;
+    }
+    if (!pass(c, &g->token, token))
+        return;
+    OD_TRY(status_parts_fill(g, &parts, &names, &err));
+    status = (od_status){
+        .version = g->version,
+        .duckdb_version = g->engine ? od_engine_version() : "",
+        .role = g->worker ? "serve" : "gateway",
+        .uptime_seconds = (uint64_t)((od_clock_ns() - g->start_ns) / 1000000000),
+        .in_flight = counts.in_flight,
+        .max_in_flight = g->max_in_flight,
+        .queued = counts.queued,
+        .max_queued = g->max_queued,
+        .executions_total = atomic_load(&g->total),
+        .errors_total = atomic_load(&g->errors),
+        .cancelled_total = atomic_load(&g->cancelled),
+        .databases = (const char *const *)parts.names,
+        .database_count = names,
+        .workers = parts.rows,
+        .worker_count = parts.worker_count,
+        .draining = atomic_load(&g->draining),
+        .running = parts.running,
+        .running_count = parts.flow_count,
+    };
+    OD_TRY(od_status_encode(&status, &msg, &err));
+    reply(c, msg);
+
+out:
+    status_parts_release(&parts);
+    if (rc != OD_OK)
+        refuse(c, rc, &err);
+}
+
+/* ---- events ---- */
+
+static void on_message(void *user, od_rpc_call *call, od_msg *msg)
+{
+    static const struct {
+        const char *path;
+        void (*handle)(control *c, od_slice bytes);
+    } handlers[] = {{OD_PATH_CANCEL, handle_cancel},
+                    {OD_PATH_REGISTER, handle_register},
+                    {OD_PATH_HEARTBEAT, handle_heartbeat},
+                    {OD_PATH_STATUS, handle_status}};
+    control *c = user;
+
+    c->asked = true;
+    for (size_t i = 0; i < sizeof handlers / sizeof *handlers; i++) {
+        if (strcmp(od_rpc_call_path(call), handlers[i].path) == 0)
+            handlers[i].handle(c, od_slice_of(od_msg_data(msg), od_msg_len(msg)));
+    }
+    od_msg_unref(msg);
+}
+
+static void on_half_close(void *user, od_rpc_call *call)
+{
+    control *c = user;
+
+    if (!c->asked)
+        od_rpc_call_finish(call, OD_GRPC_INVALID_ARGUMENT, "the request is missing");
+}
+
+static void on_gone(void *user, od_rpc_call *call, const od_error *why)
+{
+    (void)call;
+    (void)why;
+    control_unref(user);
+}
+
+static const od_rpc_events control_events = {
+    .on_message = on_message, .on_half_close = on_half_close, .on_gone = on_gone};
+
+void control_open(void *service, od_rpc_call *call)
+{
+    control *c = od_calloc(1, sizeof *c);
+
+    if (!c) {
+        od_rpc_call_finish(call, OD_GRPC_RESOURCE_EXHAUSTED, "out of memory");
+        return;
+    }
+    c->gateway = service;
+    c->call = od_rpc_call_ref(call);
+    atomic_init(&c->refs, 1);
+    od_rpc_call_bind(call, &control_events, c);
+    od_rpc_call_next(call);
+}

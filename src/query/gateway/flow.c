@@ -1,0 +1,231 @@
+#include "query/gateway/flow.h"
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/banned.h"
+
+od_code flow_create(od_gateway *gateway, od_rpc_call *call, flow **out, od_error *err)
+{
+    flow *f = od_calloc(1, sizeof *f);
+
+    *out = NULL;
+    if (!f)
+        return od_fail(err, OD_E_NO_MEMORY, "out of memory for an execution");
+    f->gateway = gateway;
+    f->call = od_rpc_call_ref(call);
+    f->ticket.owner = f;
+    f->start_ns = od_clock_ns();
+    atomic_init(&f->refs, 1);
+    atomic_init(&f->ends, 1);
+    pthread_mutex_init(&f->lock, NULL);
+    *out = f;
+    return OD_OK;
+}
+
+flow *flow_ref(flow *f)
+{
+    atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed);
+    return f;
+}
+
+void flow_unref(flow *f)
+{
+    if (!f || atomic_fetch_sub_explicit(&f->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    od_rpc_call_unref(f->upstream);
+    od_worker_run_unref(f->run);
+    worker_entry_unref(f->worker);
+    for (size_t i = 0; i < f->tried_count; i++)
+        worker_entry_unref(f->tried[i]);
+    od_rpc_call_unref(f->call);
+    od_msg_unref(f->request);
+    pthread_mutex_destroy(&f->lock);
+    od_free(f);
+}
+
+/* ---- the map ---- */
+
+static flow **bucket_of(od_gateway *gateway, const char *id)
+{
+    uint32_t hash = 2166136261U;
+
+    for (; *id; id++)
+        hash = (hash ^ (uint8_t)*id) * 16777619U;
+    return &gateway->map[hash % FLOW_BUCKETS];
+}
+
+static flow *map_get(od_gateway *gateway, const char *id)
+{
+    for (flow *f = *bucket_of(gateway, id); f; f = f->map_next) {
+        if (strcmp(f->id, id) == 0)
+            return f;
+    }
+    return NULL;
+}
+
+od_code flow_map_add(flow *f, od_error *err)
+{
+    od_gateway *g = f->gateway;
+    flow **bucket = bucket_of(g, f->id);
+    od_code rc = OD_OK;
+
+    pthread_mutex_lock(&g->map_lock);
+    if (map_get(g, f->id)) {
+        rc = od_fail(err, OD_E_EXISTS, "execution '%s' is running already", f->id);
+    } else {
+        f->map_next = *bucket;
+        *bucket = f;
+        f->mapped = true;
+        g->map_count++;
+    }
+    pthread_mutex_unlock(&g->map_lock);
+    return rc;
+}
+
+static void map_remove(flow *f)
+{
+    od_gateway *g = f->gateway;
+    flow **at;
+
+    pthread_mutex_lock(&g->map_lock);
+    if (f->mapped) {
+        for (at = bucket_of(g, f->id); *at != f; at = &(*at)->map_next)
+            ;
+        *at = f->map_next;
+        f->mapped = false;
+        g->map_count--;
+    }
+    pthread_mutex_unlock(&g->map_lock);
+}
+
+flow *flow_map_find(od_gateway *gateway, const char *id)
+{
+    flow *f;
+
+    pthread_mutex_lock(&gateway->map_lock);
+    f = map_get(gateway, id);
+    if (f)
+        flow_ref(f);
+    pthread_mutex_unlock(&gateway->map_lock);
+    return f;
+}
+
+flow **flow_map_list(od_gateway *gateway, size_t *count)
+{
+    flow **list;
+    size_t n = 0;
+
+    pthread_mutex_lock(&gateway->map_lock);
+    list = od_calloc(gateway->map_count + 1, sizeof *list);
+    for (size_t i = 0; list && i < FLOW_BUCKETS; i++) {
+        for (flow *f = gateway->map[i]; f; f = f->map_next)
+            list[n++] = flow_ref(f);
+    }
+    pthread_mutex_unlock(&gateway->map_lock);
+    *count = n;
+    return list;
+}
+
+/* ---- the end ---- */
+
+/* The one place where an execution leaves. */
+static void flow_leave(flow *f)
+{
+    od_gateway *g = f->gateway;
+    ticket *next;
+
+    map_remove(f);
+    atomic_fetch_add(&g->errors, atomic_load(&f->failed));
+    atomic_fetch_add(&g->cancelled, atomic_load(&f->cancelled));
+    if (od_log_enabled(OD_LOG_DEBUG, "gateway")) {
+        char id[2 * OD_EXECUTION_ID_SIZE];
+
+        od_log(OD_LOG_DEBUG, "gateway", "execution ended", "exec=%s ms=%lld bytes=%llu failed=%d cancelled=%d",
+               od_log_quote(f->id, id, sizeof id), (long long)((od_clock_ns() - f->start_ns) / 1000000),
+               (unsigned long long)atomic_load(&f->bytes), atomic_load(&f->failed), atomic_load(&f->cancelled));
+    }
+    for (ticket *t = admit_leave(g->admit, &f->ticket); t; t = next) {
+        next = t->next;
+        t->next = NULL;
+        flow_start(t->owner);
+    }
+}
+
+void flow_close_end(flow *f)
+{
+    if (atomic_fetch_sub(&f->ends, 1) == 1)
+        flow_leave(f);
+    flow_unref(f);
+}
+
+bool flow_refuse(flow *f, int status, const char *text)
+{
+    if (atomic_exchange(&f->answered, true))
+        return false;
+    atomic_store(&f->failed, true);
+    od_rpc_call_finish(f->call, status, text);
+    return true;
+}
+
+bool flow_fail(flow *f, const od_error *why)
+{
+    od_msg *msg = NULL;
+    od_rpc_out out;
+    od_code rc;
+
+    if (atomic_exchange(&f->answered, true))
+        return false;
+    atomic_store(why->code == OD_E_CANCELLED ? &f->cancelled : &f->failed, true);
+    rc = od_chunk_error(why, f->id, 0, &msg, NULL);
+    if (rc == OD_OK) {
+        od_rpc_out_whole(msg, &out);
+        rc = od_rpc_call_send(f->call, &out, NULL);
+    }
+    if (rc == OD_OK) {
+        od_chunk_finished(0, &out);
+        rc = od_rpc_call_send(f->call, &out, NULL);
+    }
+    od_msg_unref(msg);
+    if (rc == OD_OK)
+        od_rpc_call_finish(f->call, OD_GRPC_OK, NULL);
+    else
+        od_rpc_call_finish(f->call, od_code_grpc_status(why->code), why->message);
+    return true;
+}
+
+void flow_stop(flow *f, od_code code, const char *why)
+{
+    od_rpc_call *upstream = NULL;
+    od_worker_run *run;
+
+    pthread_mutex_lock(&f->lock);
+    if (f->stop == OD_OK)
+        f->stop = code;
+    if (f->upstream)
+        upstream = od_rpc_call_ref(f->upstream);
+    run = f->run; /* lives as long as the flow */
+    pthread_mutex_unlock(&f->lock);
+    if (upstream)
+        od_rpc_call_cancel(upstream);
+    if (run)
+        od_worker_run_cancel(run, code, why);
+    od_rpc_call_unref(upstream);
+}
+
+void flow_end(flow *f, od_code code, const char *why)
+{
+    bool waited = admit_withdraw(f->gateway->admit, &f->ticket);
+    bool local;
+    od_error err;
+
+    pthread_mutex_lock(&f->lock);
+    local = f->run != NULL;
+    pthread_mutex_unlock(&f->lock);
+    od_fail(&err, code, "%s", why);
+    flow_stop(f, code, why);
+    /* A worker of this process tells the client itself, after what it has sent already. */
+    if (!local)
+        flow_fail(f, &err);
+    if (waited)
+        flow_close_end(f);
+}

@@ -1,0 +1,107 @@
+/* One execution on its way through the gateway, and the gateway itself, for the files of this room.
+ *
+ * A flow has two ends: the client's call, and the worker's work (from admission to the last word of the worker). When
+ * both are closed, flow_leave takes it out of the map and gives its slot back; that happens nowhere else. */
+#ifndef OD_QUERY_GATEWAY_FLOW_H
+#define OD_QUERY_GATEWAY_FLOW_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "query/gateway.h"
+#include "query/gateway/admit.h"
+#include "query/gateway/registry.h"
+#include "query/wire.h"
+
+enum { FLOW_BUCKETS = 1024, FLOW_TRIES = 8 };
+
+typedef struct flow {
+    od_gateway *gateway;
+    atomic_uint refs;
+    atomic_int ends;
+    od_rpc_call *call;
+    od_msg *request;
+    od_execute_request asked; /* borrows REQUEST */
+    char id[OD_EXECUTION_ID_SIZE];
+    ticket ticket;
+    struct flow *map_next;
+    bool mapped;
+    bool named; /* the request came without an id */
+
+    int64_t start_ns;
+    _Atomic int64_t heard_ns; /* when the remote worker last gave something; 0: no remote worker is at work */
+    atomic_uint_fast64_t bytes;
+    atomic_bool answered; /* an end of our own has been sent, or the worker's passed on: no other may follow */
+    atomic_bool streamed; /* the worker has sent something: no other worker may be tried */
+    atomic_bool paused;   /* the client is behind: the worker waits */
+    atomic_bool failed, cancelled; /* for the totals */
+
+    pthread_mutex_t lock; /* what follows */
+    od_code stop;         /* it shall end: nothing more is started for it */
+    od_rpc_call *upstream;
+    od_worker_run *run;
+    worker_entry *worker;
+    unsigned attempt;
+    worker_entry *tried[FLOW_TRIES];
+    size_t tried_count;
+} flow;
+
+struct od_gateway {
+    od_secret token, register_token;
+    unsigned max_in_flight, max_queued;
+    int64_t queue_timeout_ms, execute_timeout_ms, cancel_timeout_ms;
+    od_worker *worker;
+    od_engine *engine;
+    const char *version;
+    int64_t start_ns;
+    admit *admit;
+    registry *registry;
+    atomic_bool draining;
+    atomic_uint_fast64_t total, errors, cancelled;
+
+    pthread_mutex_t map_lock; /* the map's chains; a flow in it has a closed end to come, so it lives */
+    flow *map[FLOW_BUCKETS];
+    size_t map_count;
+
+    pthread_mutex_t janitor_lock; /* what follows */
+    pthread_cond_t janitor_wake;
+    bool janitor_stop, janitor_nudged;
+    bool janitor_started;
+    pthread_t janitor;
+};
+
+/* flow.c */
+od_code flow_create(od_gateway *gateway, od_rpc_call *call, flow **out, od_error *err);
+flow *flow_ref(flow *f);
+void flow_unref(flow *f);
+void flow_close_end(flow *f); /* takes the end's reference */
+/* Ends the client's call: with a status, or with an error chunk and status OK. Only the first end counts; false: it was not. */
+bool flow_refuse(flow *f, int status, const char *text);
+bool flow_fail(flow *f, const od_error *why);
+/* Stops what is at work for it, and what would be started. */
+void flow_stop(flow *f, od_code code, const char *why);
+/* Stops it and tells the client why. */
+void flow_end(flow *f, od_code code, const char *why);
+/* Enters it in the map. OD_E_EXISTS: its id runs already. */
+od_code flow_map_add(flow *f, od_error *err);
+flow *flow_map_find(od_gateway *gateway, const char *id); /* referenced; NULL: none */
+/* All flows, referenced, and how many; od_free it after unref. NULL when memory is out. */
+flow **flow_map_list(od_gateway *gateway, size_t *count);
+
+/* pump.c: the way to a worker. Each closes the flow's worker end, now or when the worker is done. */
+void flow_start(flow *f);
+/* The client has room again. */
+void flow_resume(flow *f);
+/* On a loop thread, from CALL: asks the worker of F to cancel it, then tells DONE. */
+typedef void (*flow_cancel_done)(void *arg, bool acknowledged);
+void flow_cancel_remote(flow *f, od_rpc_call *call, od_slice token, flow_cancel_done done, void *arg);
+
+/* janitor.c: a thread for what no event tells: time. */
+od_code janitor_start(od_gateway *gateway, od_error *err);
+void janitor_stop(od_gateway *gateway);
+void janitor_nudge(od_gateway *gateway); /* a flow began to wait */
+
+/* control.c: the calls of one request and one reply. */
+void control_open(void *service, od_rpc_call *call);
+
+#endif

@@ -1,0 +1,143 @@
+/* A thread for what no event tells: waits that take too long, workers that are silent. */
+#include "query/gateway/flow.h"
+
+#include <signal.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/banned.h"
+
+#define IDLE_NS INT64_C(1000000000)
+
+static void expire_waiting(od_gateway *g, int64_t now_ns, int64_t *next_ns)
+{
+    ticket *next;
+    char text[200];
+
+    for (ticket *t = admit_expire(g->admit, now_ns, next_ns); t; t = next) {
+        flow *f = t->owner;
+
+        next = t->next;
+        t->next = NULL;
+        if (od_deadline_passed(od_rpc_call_deadline(f->call))) {
+            flow_refuse(f, OD_GRPC_DEADLINE_EXCEEDED, "the deadline passed while the execution waited for its turn");
+        } else {
+            snprintf(text, sizeof text,
+                     "no slot came free within %lld ms; %u executions run at once (OPENDUCK_MAX_IN_FLIGHT)",
+                     (long long)g->queue_timeout_ms, g->max_in_flight);
+            flow_refuse(f, OD_GRPC_RESOURCE_EXHAUSTED, text);
+        }
+        flow_close_end(f);
+    }
+}
+
+static void end_if_silent(flow *f, int64_t now_ns)
+{
+    int64_t heard = atomic_load(&f->heard_ns), limit = f->gateway->execute_timeout_ms;
+    char text[400];
+    const char *where;
+
+    if (heard == 0 || limit < 0 || atomic_load(&f->paused) || now_ns - heard < limit * 1000000)
+        return;
+    pthread_mutex_lock(&f->lock);
+    where = f->worker ? f->worker->endpoint.authority : "?";
+    snprintf(text, sizeof text, "no answer from worker '%s' within %lld ms (OPENDUCK_EXECUTE_TIMEOUT)", where,
+             (long long)limit);
+    pthread_mutex_unlock(&f->lock);
+    flow_end(f, OD_E_TIMEOUT, text);
+}
+
+static void check_running(od_gateway *g, int64_t now_ns)
+{
+    size_t count;
+    flow **list = flow_map_list(g, &count);
+
+    for (size_t i = 0; i < count; i++) {
+        end_if_silent(list[i], now_ns);
+        flow_unref(list[i]);
+    }
+    od_free((void *)list);
+}
+
+static void wait_until(od_gateway *g, int64_t at_ns)
+{
+    const struct timespec at = {.tv_sec = (time_t)(at_ns / 1000000000), .tv_nsec = (long)(at_ns % 1000000000)};
+
+    pthread_mutex_lock(&g->janitor_lock);
+    if (!g->janitor_stop && !g->janitor_nudged)
+        pthread_cond_timedwait(&g->janitor_wake, &g->janitor_lock, &at);
+    g->janitor_nudged = false;
+    pthread_mutex_unlock(&g->janitor_lock);
+}
+
+static bool stopping(od_gateway *g)
+{
+    bool stop;
+
+    pthread_mutex_lock(&g->janitor_lock);
+    stop = g->janitor_stop;
+    pthread_mutex_unlock(&g->janitor_lock);
+    return stop;
+}
+
+static void *janitor_main(void *arg)
+{
+    od_gateway *g = arg;
+    int64_t now_ns, next_ns, checked_ns = 0;
+    /* A silent worker is noticed within a tenth of the limit. */
+    int64_t step_ns = g->execute_timeout_ms > 0 && g->execute_timeout_ms < 10000 ? g->execute_timeout_ms * 100000
+                                                                                 : IDLE_NS;
+
+    while (!stopping(g)) {
+        now_ns = od_clock_ns();
+        expire_waiting(g, now_ns, &next_ns);
+        if (now_ns - checked_ns >= step_ns) {
+            checked_ns = now_ns;
+            check_running(g, now_ns);
+            registry_evict(g->registry, now_ns);
+        }
+        wait_until(g, next_ns < now_ns + step_ns ? next_ns : now_ns + step_ns);
+    }
+    return NULL;
+}
+
+od_code janitor_start(od_gateway *gateway, od_error *err)
+{
+    pthread_condattr_t attr;
+    sigset_t all, old;
+    int rc;
+
+    pthread_mutex_init(&gateway->janitor_lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&gateway->janitor_wake, &attr);
+    pthread_condattr_destroy(&attr);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    rc = pthread_create(&gateway->janitor, NULL, janitor_main, gateway);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (rc != 0)
+        return od_fail_errno(err, OD_E_IO, rc, "cannot start a thread");
+    gateway->janitor_started = true;
+    return OD_OK;
+}
+
+void janitor_nudge(od_gateway *gateway)
+{
+    pthread_mutex_lock(&gateway->janitor_lock);
+    gateway->janitor_nudged = true;
+    pthread_cond_signal(&gateway->janitor_wake);
+    pthread_mutex_unlock(&gateway->janitor_lock);
+}
+
+void janitor_stop(od_gateway *gateway)
+{
+    if (!gateway->janitor_started)
+        return;
+    pthread_mutex_lock(&gateway->janitor_lock);
+    gateway->janitor_stop = true;
+    pthread_cond_signal(&gateway->janitor_wake);
+    pthread_mutex_unlock(&gateway->janitor_lock);
+    pthread_join(gateway->janitor, NULL);
+    gateway->janitor_started = false;
+}

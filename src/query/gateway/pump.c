@@ -1,0 +1,316 @@
+/* The way to a worker and back. Chunks pass as they are; one more is asked for only while the client takes them. */
+#include "query/gateway/flow.h"
+
+#include "base/alloc.h"
+#include "base/banned.h"
+
+static void relay(flow *f);
+
+/* ---- a worker in this process ---- */
+
+static void local_done(void *arg, const od_worker_outcome *outcome)
+{
+    flow *f = arg;
+
+    atomic_store(&f->bytes, outcome->bytes);
+    atomic_store(&f->answered, true);
+    if (outcome->error)
+        atomic_store(outcome->error->code == OD_E_CANCELLED ? &f->cancelled : &f->failed, true);
+    flow_close_end(f);
+}
+
+static void start_local(flow *f)
+{
+    od_worker_run *run = NULL;
+    od_error err;
+    od_code stop;
+
+    if (od_worker_run_start(f->gateway->worker, f->call, f->request, f->id, local_done, f, &run, &err) != OD_OK) {
+        flow_fail(f, &err);
+        flow_close_end(f);
+        return;
+    }
+    pthread_mutex_lock(&f->lock);
+    f->run = run;
+    stop = f->stop;
+    pthread_mutex_unlock(&f->lock);
+    if (stop != OD_OK)
+        od_worker_run_cancel(run, stop, od_code_text(stop));
+}
+
+/* ---- a remote one ---- */
+
+/* Whether a chunk tells an error: its first field is the legacy text. For the totals only. */
+static bool tells_error(od_msg *msg)
+{
+    return od_msg_len(msg) > 0 && od_msg_data(msg)[0] == 0x12;
+}
+
+static void upstream_message(void *user, od_rpc_call *call, od_msg *msg)
+{
+    flow *f = user;
+    od_rpc_out out;
+
+    if (!atomic_exchange(&f->streamed, true))
+        worker_entry_answered(f->worker);
+    atomic_store_explicit(&f->heard_ns, od_clock_ns(), memory_order_relaxed);
+    atomic_fetch_add_explicit(&f->bytes, od_msg_len(msg), memory_order_relaxed);
+    if (tells_error(msg))
+        atomic_store(&f->failed, true);
+    if (!atomic_load(&f->answered)) {
+        od_rpc_out_whole(msg, &out);
+        /* If the client is gone, its own on_gone stops the worker. */
+        if (od_rpc_call_send(f->call, &out, NULL) == OD_OK && !od_rpc_call_room(f->call))
+            atomic_store(&f->paused, true);
+    }
+    od_msg_unref(msg);
+    if (!atomic_load(&f->paused))
+        od_rpc_call_next(call);
+}
+
+void flow_resume(flow *f)
+{
+    od_rpc_call *upstream = NULL;
+
+    if (!atomic_exchange(&f->paused, false))
+        return;
+    atomic_store_explicit(&f->heard_ns, od_clock_ns(), memory_order_relaxed);
+    pthread_mutex_lock(&f->lock);
+    if (f->upstream)
+        upstream = od_rpc_call_ref(f->upstream);
+    pthread_mutex_unlock(&f->lock);
+    if (upstream)
+        od_rpc_call_next(upstream);
+    od_rpc_call_unref(upstream);
+}
+
+/* The worker's stream ended badly: its own status is passed on, a lost connection becomes an error of the execution,
+ * which peers of the earlier protocol see as well. */
+static void pass_failure(flow *f, od_rpc_call *call, const od_error *why)
+{
+    const char *text = NULL;
+    int status = od_rpc_call_status(call, &text);
+    od_error err;
+
+    if (why->code == OD_E_CONNECTION_LOST || (why->code == OD_E_UNAVAILABLE && atomic_load(&f->streamed))) {
+        od_fail(&err, OD_E_CONNECTION_LOST, "worker '%s' was lost", f->worker->endpoint.authority);
+        flow_fail(f, &err);
+    } else if (why->code == OD_E_UNAVAILABLE) {
+        od_fail(&err, OD_E_UNAVAILABLE, "worker '%s': %s", f->worker->endpoint.authority, why->message);
+        flow_refuse(f, OD_GRPC_UNAVAILABLE, err.message);
+    } else {
+        flow_refuse(f, status != OD_GRPC_OK ? status : od_code_grpc_status(why->code),
+                    text && text[0] ? text : why->message);
+    }
+}
+
+static void upstream_gone(void *user, od_rpc_call *call, const od_error *why)
+{
+    flow *f = user;
+    bool again = why && why->code == OD_E_UNAVAILABLE && !atomic_load(&f->streamed) && !atomic_load(&f->answered);
+
+    atomic_store(&f->heard_ns, 0);
+    atomic_fetch_sub(&f->worker->in_flight, 1);
+    if (why && (why->code == OD_E_UNAVAILABLE || why->code == OD_E_CONNECTION_LOST))
+        worker_entry_failed(f->worker, od_clock_ns());
+    if (again && f->tried_count < FLOW_TRIES) {
+        /* Nothing of the answer has come, and the worker never had the request: another may have it. */
+        relay(f);
+        return;
+    }
+    if (why)
+        pass_failure(f, call, why);
+    else if (!atomic_exchange(&f->answered, true))
+        od_rpc_call_finish(f->call, OD_GRPC_OK, NULL);
+    flow_close_end(f);
+}
+
+static const od_rpc_events upstream_events = {.on_message = upstream_message, .on_gone = upstream_gone};
+
+/* Takes WORKER as the one that F is with. False: F shall end. */
+static bool take_worker(flow *f, worker_entry *worker, unsigned *attempt)
+{
+    bool go;
+
+    pthread_mutex_lock(&f->lock);
+    go = f->stop == OD_OK;
+    if (f->worker)
+        f->tried[f->tried_count++] = f->worker;
+    f->worker = worker;
+    *attempt = ++f->attempt;
+    pthread_mutex_unlock(&f->lock);
+    return go;
+}
+
+/* Keeps UPSTREAM as that of ATTEMPT, unless it has failed and a later one is there already. */
+static void keep_upstream(flow *f, od_rpc_call *upstream, unsigned attempt)
+{
+    od_rpc_call *old = upstream;
+    od_code stop;
+
+    pthread_mutex_lock(&f->lock);
+    if (f->attempt == attempt) {
+        old = f->upstream;
+        f->upstream = upstream;
+    }
+    stop = f->stop;
+    pthread_mutex_unlock(&f->lock);
+    if (stop != OD_OK)
+        od_rpc_call_cancel(upstream);
+    od_rpc_call_unref(old);
+}
+
+static od_code open_upstream(flow *f, worker_entry *worker, unsigned attempt, od_error *err)
+{
+    od_rpc_call *upstream = NULL;
+    od_msg *owner = NULL;
+    od_rpc_out out;
+    od_code rc;
+
+    if (f->named) {
+        OD_TRY(od_execute_request_identify(f->request, &f->asked, f->id, &owner, &out, err));
+    } else {
+        od_rpc_out_whole(f->request, &out);
+    }
+    atomic_store(&f->heard_ns, od_clock_ns());
+    atomic_fetch_add(&worker->in_flight, 1);
+    rc = od_rpc_call_open(f->call, &worker->endpoint, OD_PATH_EXECUTE, od_rpc_call_deadline(f->call), &upstream_events,
+                          f, &upstream, err);
+    if (rc != OD_OK) {
+        atomic_fetch_sub(&worker->in_flight, 1);
+        goto out;
+    }
+    /* From here on upstream_gone has the worker end. A failed send is told by it too. */
+    if (od_rpc_call_send_last(upstream, &out, NULL) == OD_OK)
+        od_rpc_call_next(upstream);
+    keep_upstream(f, upstream, attempt);
+
+out:
+    od_msg_unref(owner);
+    return rc;
+}
+
+/* Sends F to a worker that it has not been at yet; closes the worker end if there is none. */
+static void relay(flow *f)
+{
+    const route_wish wish = {f->asked.database, f->asked.compute_context};
+    worker_entry *worker, *tried[FLOW_TRIES + 1];
+    unsigned attempt;
+    size_t count;
+    od_error err;
+    od_code rc;
+
+    pthread_mutex_lock(&f->lock);
+    count = f->tried_count;
+    memcpy((void *)tried, (void *)f->tried, count * sizeof *tried);
+    if (f->worker)
+        tried[count++] = f->worker;
+    pthread_mutex_unlock(&f->lock);
+    rc = registry_pick(f->gateway->registry, &wish, tried, count, od_clock_ns(), &worker, &err);
+    if (rc == OD_E_UNAVAILABLE && count > 0)
+        od_fail(&err, OD_E_UNAVAILABLE, "worker '%s' cannot be reached", tried[count - 1]->endpoint.authority);
+    if (rc == OD_OK && take_worker(f, worker, &attempt))
+        rc = open_upstream(f, worker, attempt, &err);
+    else if (rc == OD_OK)
+        rc = od_fail(&err, OD_E_CANCELLED, "%s", od_code_text(OD_E_CANCELLED));
+    if (rc == OD_OK)
+        return;
+    if (rc == OD_E_CANCELLED)
+        flow_fail(f, &err);
+    else
+        flow_refuse(f, od_code_grpc_status(rc), err.message);
+    flow_close_end(f);
+}
+
+void flow_start(flow *f)
+{
+    const od_gateway *g = f->gateway;
+    bool stopped;
+
+    pthread_mutex_lock(&f->lock);
+    stopped = f->stop != OD_OK;
+    pthread_mutex_unlock(&f->lock);
+    if (stopped) {
+        flow_close_end(f);
+        return;
+    }
+    /* What the local worker does not serve goes to a remote one if there is any; else its engine says what is wrong. */
+    if (g->worker && (f->asked.database.len == 0 || od_engine_has_database(g->engine, f->asked.database) ||
+                      registry_count(g->registry) == 0))
+        start_local(f);
+    else
+        relay(f);
+}
+
+/* ---- cancelling at a remote worker ---- */
+
+typedef struct {
+    flow *flow;
+    bool acknowledged;
+    flow_cancel_done done;
+    void *arg;
+} cancel_job;
+
+static void cancel_message(void *user, od_rpc_call *call, od_msg *msg)
+{
+    cancel_job *job = user;
+
+    if (od_cancel_reply_decode(od_slice_of(od_msg_data(msg), od_msg_len(msg)), &job->acknowledged, NULL) != OD_OK)
+        job->acknowledged = false;
+    od_msg_unref(msg);
+    od_rpc_call_next(call);
+}
+
+static void cancel_gone(void *user, od_rpc_call *call, const od_error *why)
+{
+    cancel_job *job = user;
+    bool told = !why;
+
+    (void)call;
+    /* A worker that did not know it (yet) is told by the reset of the stream; one that cannot be asked is not told. */
+    if (!told || !job->acknowledged)
+        flow_end(job->flow, OD_E_CANCELLED, od_code_text(OD_E_CANCELLED));
+    job->done(job->arg, told);
+    flow_unref(job->flow);
+    od_free(job);
+}
+
+static const od_rpc_events cancel_events = {.on_message = cancel_message, .on_gone = cancel_gone};
+
+void flow_cancel_remote(flow *f, od_rpc_call *call, od_slice token, flow_cancel_done done, void *arg)
+{
+    const od_cancel_request request = {od_slice_str(f->id), token};
+    cancel_job *job = od_calloc(1, sizeof *job);
+    od_rpc_call *upstream = NULL;
+    worker_entry *worker;
+    od_msg *msg = NULL;
+    od_endpoint endpoint;
+    od_rpc_out out;
+    od_code rc = OD_E_NO_MEMORY;
+
+    pthread_mutex_lock(&f->lock);
+    worker = f->worker;
+    if (worker)
+        endpoint = worker->endpoint;
+    pthread_mutex_unlock(&f->lock);
+    if (!job || !worker)
+        goto out;
+    *job = (cancel_job){.flow = flow_ref(f), .done = done, .arg = arg};
+    OD_TRY(od_cancel_request_encode(&request, &msg, NULL));
+    OD_TRY(od_rpc_call_open(call, &endpoint, OD_PATH_CANCEL, od_deadline_in_ms(f->gateway->cancel_timeout_ms),
+                            &cancel_events, job, &upstream, NULL));
+    od_rpc_out_whole(msg, &out);
+    if (od_rpc_call_send_last(upstream, &out, NULL) == OD_OK)
+        od_rpc_call_next(upstream);
+
+out:
+    od_msg_unref(msg);
+    od_rpc_call_unref(upstream);
+    if (rc == OD_OK)
+        return;
+    if (job && job->flow)
+        flow_unref(job->flow);
+    od_free(job);
+    flow_end(f, OD_E_CANCELLED, od_code_text(OD_E_CANCELLED));
+    done(arg, false);
+}

@@ -1,0 +1,293 @@
+/* The gateway's doors: what comes in, and in which order it is looked at. */
+#include "query/gateway.h"
+
+#include <arpa/inet.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/uuid.h"
+#include "query/gateway/flow.h"
+#include "base/banned.h"
+
+enum { DEFAULT_IN_FLIGHT = 64, DEFAULT_QUEUED = 256, DEFAULT_QUEUE_MS = 30000, DEFAULT_EXECUTE_MS = 300000 };
+enum { DEFAULT_CANCEL_MS = 10000 };
+
+/* ---- create, free ---- */
+
+static od_code copy_secret(od_secret *to, const od_secret *from, od_error *err)
+{
+    return from && from->len > 0 ? od_secret_set(to, od_slice_of(from->value, from->len), err) : OD_OK;
+}
+
+od_code od_gateway_create(const od_gateway_options *options, od_gateway **out, od_error *err)
+{
+    od_gateway *g = od_calloc(1, sizeof *g);
+    od_code rc;
+
+    *out = NULL;
+    if (!g)
+        return od_fail(err, OD_E_NO_MEMORY, "out of memory for a gateway");
+    pthread_mutex_init(&g->map_lock, NULL);
+    g->max_in_flight = options->max_in_flight ? options->max_in_flight : DEFAULT_IN_FLIGHT;
+    g->max_queued = options->max_queued > 0 ? (unsigned)options->max_queued : options->max_queued < 0 ? 0 : DEFAULT_QUEUED;
+    g->queue_timeout_ms = options->queue_timeout_ms > 0   ? options->queue_timeout_ms
+                          : options->queue_timeout_ms < 0 ? 0
+                                                          : DEFAULT_QUEUE_MS;
+    g->execute_timeout_ms = options->execute_timeout_ms ? options->execute_timeout_ms : DEFAULT_EXECUTE_MS;
+    g->cancel_timeout_ms = options->cancel_timeout_ms ? options->cancel_timeout_ms : DEFAULT_CANCEL_MS;
+    g->worker = options->worker;
+    g->engine = options->engine;
+    g->version = options->version ? options->version : "";
+    g->start_ns = od_clock_ns();
+    OD_TRY(copy_secret(&g->token, options->token, err));
+    OD_TRY(copy_secret(&g->register_token, options->register_token, err));
+    OD_TRY(admit_create(g->max_in_flight, g->max_queued, &g->admit, err));
+    OD_TRY(registry_create(options->workers, options->worker_count, &g->registry, err));
+    OD_TRY(janitor_start(g, err));
+    *out = g;
+    g = NULL;
+
+out:
+    od_gateway_free(g);
+    return rc;
+}
+
+void od_gateway_free(od_gateway *gateway)
+{
+    if (!gateway)
+        return;
+    janitor_stop(gateway);
+    admit_free(gateway->admit);
+    registry_free(gateway->registry);
+    od_secret_release(&gateway->token);
+    od_secret_release(&gateway->register_token);
+    pthread_mutex_destroy(&gateway->map_lock);
+    od_free(gateway);
+}
+
+void od_gateway_drain(od_gateway *gateway)
+{
+    atomic_store(&gateway->draining, true);
+}
+
+void od_gateway_cancel_all(od_gateway *gateway, od_code code, const char *why)
+{
+    size_t count;
+    flow **list = flow_map_list(gateway, &count);
+
+    for (size_t i = 0; i < count; i++) {
+        flow_end(list[i], code, why);
+        flow_unref(list[i]);
+    }
+    od_free((void *)list);
+}
+
+unsigned od_gateway_in_flight(od_gateway *gateway)
+{
+    return admit_count(gateway->admit).in_flight;
+}
+
+unsigned od_gateway_queued(od_gateway *gateway)
+{
+    return admit_count(gateway->admit).queued;
+}
+
+size_t od_gateway_executions(od_gateway *gateway)
+{
+    size_t count;
+
+    pthread_mutex_lock(&gateway->map_lock);
+    count = gateway->map_count;
+    pthread_mutex_unlock(&gateway->map_lock);
+    return count;
+}
+
+/* ---- ExecuteFragment ---- */
+
+/* Takes the request in. A status other than OK refuses it with *why. */
+static int accept_request(flow *f, od_error *why)
+{
+    const od_gateway *g = f->gateway;
+    const char *refusal;
+    od_slice id;
+    od_code rc = od_execute_request_decode(od_slice_of(od_msg_data(f->request), od_msg_len(f->request)), &f->asked, why);
+
+    if (rc != OD_OK)
+        return OD_GRPC_INVALID_ARGUMENT;
+    refusal = od_token_refusal(&g->token, f->asked.access_token);
+    if (refusal) {
+        od_fail(why, OD_E_UNAUTHENTICATED, "%s", refusal);
+        return OD_GRPC_UNAUTHENTICATED;
+    }
+    if (atomic_load(&g->draining)) {
+        od_fail(why, OD_E_UNAVAILABLE, "the server is shutting down");
+        return OD_GRPC_UNAVAILABLE;
+    }
+    if (f->asked.transaction_id.len > 0) {
+        od_fail(why, OD_E_NOT_IMPLEMENTED, "transactions are not supported by this server");
+        return OD_GRPC_UNIMPLEMENTED;
+    }
+    id = f->asked.execution_id;
+    if (id.len >= sizeof f->id || (id.len > 0 && memchr(id.data, 0, id.len))) {
+        od_fail(why, OD_E_INVALID, "execution_id is above %d bytes or holds a NUL", OD_EXECUTION_ID_SIZE - 1);
+        return OD_GRPC_INVALID_ARGUMENT;
+    }
+    f->named = id.len == 0;
+    if (f->named)
+        od_uuid_format(od_uuid_random(), f->id);
+    else
+        memcpy(f->id, id.data, id.len);
+    return flow_map_add(f, why) == OD_OK ? OD_GRPC_OK : OD_GRPC_ALREADY_EXISTS;
+}
+
+static void admit_flow(flow *f)
+{
+    od_gateway *g = f->gateway;
+    od_deadline own = od_rpc_call_deadline(f->call);
+    od_deadline until = od_deadline_min(od_deadline_in_ms(g->queue_timeout_ms), own);
+    char text[200];
+
+    /* The worker end is open from here; whoever starts, expires or withdraws the ticket closes it. */
+    flow_ref(f);
+    atomic_fetch_add(&f->ends, 1);
+    atomic_fetch_add(&g->total, 1);
+    switch (admit_enter(g->admit, &f->ticket, f->asked.statement_id, until)) {
+    case ADMIT_RUN:
+        flow_start(f);
+        break;
+    case ADMIT_WAIT:
+        janitor_nudge(g);
+        break;
+    case ADMIT_FULL:
+        snprintf(text, sizeof text, "%u executions run and %u wait, which are the limits (OPENDUCK_MAX_IN_FLIGHT, "
+                 "OPENDUCK_MAX_QUEUED)", g->max_in_flight, g->max_queued);
+        flow_refuse(f, OD_GRPC_RESOURCE_EXHAUSTED, text);
+        flow_close_end(f);
+        break;
+    }
+}
+
+static void on_message(void *user, od_rpc_call *call, od_msg *msg)
+{
+    flow *f = user;
+    od_error why;
+    int status;
+
+    (void)call;
+    if (f->request) { /* one was asked for; a second one never comes */
+        od_msg_unref(msg);
+        return;
+    }
+    f->request = msg;
+    status = accept_request(f, &why);
+    if (status != OD_GRPC_OK)
+        flow_refuse(f, status, why.message);
+    else
+        admit_flow(f);
+}
+
+static void on_half_close(void *user, od_rpc_call *call)
+{
+    flow *f = user;
+
+    (void)call;
+    if (!f->request)
+        flow_refuse(f, OD_GRPC_INVALID_ARGUMENT, "the request is missing");
+}
+
+static void on_writable(void *user, od_rpc_call *call)
+{
+    (void)call;
+    flow_resume(user);
+}
+
+static void on_gone(void *user, od_rpc_call *call, const od_error *why)
+{
+    flow *f = user;
+
+    (void)call;
+    if (why) {
+        if (!atomic_exchange(&f->answered, true))
+            atomic_store(&f->cancelled, true);
+        flow_stop(f, why->code, "the client went away");
+        if (admit_withdraw(f->gateway->admit, &f->ticket))
+            flow_close_end(f);
+    }
+    flow_close_end(f);
+}
+
+static const od_rpc_events client_events = {
+    .on_message = on_message, .on_half_close = on_half_close, .on_writable = on_writable, .on_gone = on_gone};
+
+static void execute_open(void *service, od_rpc_call *call)
+{
+    od_error err;
+    flow *f;
+
+    if (flow_create(service, call, &f, &err) != OD_OK) {
+        od_rpc_call_finish(call, OD_GRPC_RESOURCE_EXHAUSTED, err.message);
+        return;
+    }
+    od_rpc_call_bind(call, &client_events, f);
+    od_rpc_call_next(call);
+}
+
+/* ---- what is not there yet ---- */
+
+static void unimplemented(void *service, od_rpc_call *call)
+{
+    char text[200];
+
+    (void)service;
+    snprintf(text, sizeof text, "%s is not supported by this server", strrchr(od_rpc_call_path(call), '/') + 1);
+    od_rpc_call_finish(call, OD_GRPC_UNIMPLEMENTED, text);
+}
+
+const od_rpc_method *od_gateway_methods(size_t *count)
+{
+    static const od_rpc_method methods[] = {
+        {OD_PATH_EXECUTE, execute_open}, {OD_PATH_CANCEL, control_open},    {OD_PATH_REGISTER, control_open},
+        {OD_PATH_HEARTBEAT, control_open}, {OD_PATH_STATUS, control_open},  {OD_PATH_INGEST, unimplemented},
+        {OD_PATH_BEGIN, unimplemented},  {OD_PATH_COMMIT, unimplemented},   {OD_PATH_ROLLBACK, unimplemented},
+    };
+
+    *count = sizeof methods / sizeof *methods;
+    return methods;
+}
+
+/* ---- where to listen ---- */
+
+static bool loopback(const char *host)
+{
+    struct in6_addr six;
+    struct in_addr four;
+
+    if (strcmp(host, "localhost") == 0)
+        return true;
+    if (inet_pton(AF_INET, host, &four) == 1)
+        return ntohl(four.s_addr) >> 24 == 127;
+    return inet_pton(AF_INET6, host, &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
+}
+
+od_code od_listen_check(const char *listen, const od_secret *token, od_error *err)
+{
+    const char *colon = strrchr(listen, ':');
+    char host[256];
+    size_t len;
+
+    if (!colon || colon == listen || !colon[1])
+        return od_fail(err, OD_E_INVALID, "'%s' is no address to listen on: HOST:PORT is", listen);
+    len = (size_t)(colon - listen);
+    if (listen[0] == '[' && colon[-1] == ']') {
+        listen++;
+        len -= 2;
+    }
+    if (len == 0 || len >= sizeof host)
+        return od_fail(err, OD_E_INVALID, "'%s' is no address to listen on: HOST:PORT is", listen);
+    memcpy(host, listen, len);
+    host[len] = '\0';
+    if ((!token || token->len == 0) && !loopback(host))
+        return od_fail(err, OD_E_INVALID,
+                       "without a token only a loopback address can be listened on, not '%s': set OPENDUCK_TOKEN", host);
+    return OD_OK;
+}
