@@ -12,8 +12,8 @@
 
 typedef struct {
     od_endpoint endpoint;
-    od_secret token; /* empty: none is sent */
-    char *database;  /* may be empty: the server's default */
+    od_secret token;            /* empty: none is sent */
+    char *database;             /* may be empty: the server's default */
     int64_t connect_timeout_ms; /* 0: 5,000 */
     int64_t execute_timeout_ms; /* longest wait for the next chunk; 0: 300,000; negative: no limit */
     int64_t cancel_timeout_ms;  /* 0: 10,000 */
@@ -42,7 +42,8 @@ typedef struct {
 } od_remote_query;
 
 /* Sends the request and returns without waiting for an answer. Errors name the endpoint. */
-OD_MUST_CHECK od_code od_remote_execute(od_remote *remote, const od_remote_query *query, od_result **out, od_error *err);
+OD_MUST_CHECK od_code od_remote_execute(od_remote *remote, const od_remote_query *query, od_result **out,
+                                        od_error *err);
 
 /* Waits for the next payload (a whole Arrow IPC stream). *payload borrows *owner, which the caller unrefs; *owner is NULL
  * after a `finished`. An error of the server is returned with its kind and SQLSTATE; its message ends in

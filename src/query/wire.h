@@ -55,10 +55,10 @@ typedef enum { OD_CHUNK_NONE, OD_CHUNK_BATCH, OD_CHUNK_ERROR, OD_CHUNK_FINISHED 
 
 typedef struct {
     od_chunk_kind kind;
-    od_slice payload;         /* OD_CHUNK_BATCH: borrows the message */
-    od_error error;           /* OD_CHUNK_ERROR: from the typed part if there is one, else kind IO with the legacy text */
+    od_slice payload; /* OD_CHUNK_BATCH: borrows the message */
+    od_error error;   /* OD_CHUNK_ERROR: from the typed part if there is one, else kind IO with the legacy text */
     char execution_id[OD_EXECUTION_ID_SIZE]; /* OD_CHUNK_ERROR: as the server named it, else "" */
-    uint64_t catalog_version; /* 0: not told */
+    uint64_t catalog_version;                /* 0: not told */
 } od_chunk;
 
 OD_MUST_CHECK od_code od_chunk_decode(od_slice message, od_chunk *out, od_error *err);
@@ -70,11 +70,11 @@ OD_MUST_CHECK od_code od_chunk_decode(od_slice message, od_chunk *out, od_error 
 
 /* Fills OUT with a batch chunk around PAYLOAD[OFFSET, +LEN) (borrowed: the caller keeps its reference). CATALOG_VERSION 0 is
  * left out. LEN above OD_RPC_MAX_MESSAGE less the head and tail is OD_E_TOO_LARGE. */
-OD_MUST_CHECK od_code od_chunk_batch(od_msg *payload, size_t offset, size_t len, uint64_t catalog_version, od_rpc_out *out,
-                                     od_error *err);
+OD_MUST_CHECK od_code od_chunk_batch(od_msg *payload, size_t offset, size_t len, uint64_t catalog_version,
+                                     od_rpc_out *out, od_error *err);
 /* A chunk with the legacy text and the typed error. *out is a whole message. */
-OD_MUST_CHECK od_code od_chunk_error(const od_error *what, const char *execution_id, uint64_t catalog_version, od_msg **out,
-                                     od_error *err);
+OD_MUST_CHECK od_code od_chunk_error(const od_error *what, const char *execution_id, uint64_t catalog_version,
+                                     od_msg **out, od_error *err);
 /* The last chunk of a stream (into OUT's head; no body). */
 void od_chunk_finished(uint64_t catalog_version, od_rpc_out *out);
 /* OUT becomes the whole of MESSAGE (borrowed). */

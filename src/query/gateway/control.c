@@ -34,12 +34,10 @@ static void reply(control *c, od_msg *msg)
     od_code rc;
 
     od_rpc_out_whole(msg, &out);
-    rc = od_rpc_call_send(c->call, &out, &err);
+    rc = od_rpc_call_reply(c->call, &out, OD_GRPC_OK, NULL, &err);
     od_msg_unref(msg);
     if (rc != OD_OK)
         refuse(c, rc, &err);
-    else
-        od_rpc_call_finish(c->call, OD_GRPC_OK, NULL);
 }
 
 static void reply_flag(control *c, bool flag)

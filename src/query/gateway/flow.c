@@ -183,12 +183,10 @@ bool flow_fail(flow *f, const od_error *why)
     }
     if (rc == OD_OK) {
         od_chunk_finished(0, &out);
-        rc = od_rpc_call_send(f->call, &out, NULL);
+        rc = od_rpc_call_reply(f->call, &out, OD_GRPC_OK, NULL, NULL);
     }
     od_msg_unref(msg);
-    if (rc == OD_OK)
-        od_rpc_call_finish(f->call, OD_GRPC_OK, NULL);
-    else
+    if (rc != OD_OK)
         od_rpc_call_finish(f->call, od_code_grpc_status(why->code), why->message);
     return true;
 }

@@ -31,9 +31,9 @@ typedef struct flow {
     int64_t start_ns;
     _Atomic int64_t heard_ns; /* when the remote worker last gave something; 0: no remote worker is at work */
     atomic_uint_fast64_t bytes;
-    atomic_bool answered; /* an end of our own has been sent, or the worker's passed on: no other may follow */
-    atomic_bool streamed; /* the worker has sent something: no other worker may be tried */
-    atomic_bool paused;   /* the client is behind: the worker waits */
+    atomic_bool answered;          /* an end of our own has been sent, or the worker's passed on: no other may follow */
+    atomic_bool streamed;          /* the worker has sent something: no other worker may be tried */
+    atomic_bool paused;            /* the client is behind: the worker waits */
     atomic_bool failed, cancelled; /* for the totals */
 
     pthread_mutex_t lock; /* what follows */

@@ -85,8 +85,8 @@ static void *janitor_main(void *arg)
     od_gateway *g = arg;
     int64_t now_ns, next_ns, checked_ns = 0;
     /* A silent worker is noticed within a tenth of the limit. */
-    int64_t step_ns = g->execute_timeout_ms > 0 && g->execute_timeout_ms < 10000 ? g->execute_timeout_ms * 100000
-                                                                                 : IDLE_NS;
+    int64_t step_ns =
+        g->execute_timeout_ms > 0 && g->execute_timeout_ms < 10000 ? g->execute_timeout_ms * 100000 : IDLE_NS;
 
     while (!stopping(g)) {
         now_ns = od_clock_ns();

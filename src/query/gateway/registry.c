@@ -103,7 +103,8 @@ static od_code entry_make(const od_registration *what, const od_endpoint *endpoi
 static bool entry_declares(const worker_entry *w, const od_registration *what, const od_endpoint *endpoint)
 {
     if (w->fixed || w->database_count != what->database_count || w->max_concurrency != what->max_concurrency ||
-        strcmp(w->endpoint.authority, endpoint->authority) != 0 || strcmp(w->compute_context, what->compute_context) != 0)
+        strcmp(w->endpoint.authority, endpoint->authority) != 0 ||
+        strcmp(w->compute_context, what->compute_context) != 0)
         return false;
     for (size_t i = 0; i < w->database_count; i++) {
         if (strcmp(w->databases[i], what->databases[i]) != 0)
@@ -349,8 +350,9 @@ static void describe(const registry *r, const worker_entry *w, bool tried, int64
 static od_code no_worker(int verdict, const route_wish *wish, od_error *err)
 {
     if (verdict == ROUTE_NO_WORKER)
-        return od_fail(err, OD_E_PRECONDITION,
-                       "no workers available; start one with 'openduck worker --gateway URL', or name some with --workers");
+        return od_fail(
+            err, OD_E_PRECONDITION,
+            "no workers available; start one with 'openduck worker --gateway URL', or name some with --workers");
     if (verdict == ROUTE_NO_DATABASE)
         return od_fail(err, OD_E_NOT_FOUND, "no worker serves database '%.*s'", (int)wish->database.len,
                        (const char *)wish->database.data);

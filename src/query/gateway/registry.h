@@ -39,7 +39,8 @@ void registry_free(registry *r);
 
 /* OD_E_INVALID: endpoint missing, not parsed, or one that cannot be dialled; OD_E_BUSY: REGISTRY_MAX are known. An empty id
  * stands for the endpoint. */
-OD_MUST_CHECK od_code registry_register(registry *r, const od_registration *registration, int64_t now_ns, od_error *err);
+OD_MUST_CHECK od_code registry_register(registry *r, const od_registration *registration, int64_t now_ns,
+                                        od_error *err);
 /* False: not known, it shall register. */
 bool registry_heartbeat(registry *r, const char *worker_id, int64_t now_ns);
 /* Forgets those not heard of for REGISTRY_EVICT_NS. Returns how many. */

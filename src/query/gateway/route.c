@@ -29,8 +29,8 @@ static affinity affinity_of(const route_worker *worker, od_slice database)
 static unsigned score(const route_worker *worker, const route_wish *wish)
 {
     affinity a = affinity_of(worker, wish->database);
-    bool context = wish->compute_context.len > 0 &&
-                   od_slice_equal(od_slice_str(worker->compute_context), wish->compute_context);
+    bool context =
+        wish->compute_context.len > 0 && od_slice_equal(od_slice_str(worker->compute_context), wish->compute_context);
 
     if (a == SERVES_OTHERS)
         return 0;

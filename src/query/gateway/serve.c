@@ -29,7 +29,9 @@ od_code od_gateway_create(const od_gateway_options *options, od_gateway **out, o
         return od_fail(err, OD_E_NO_MEMORY, "out of memory for a gateway");
     pthread_mutex_init(&g->map_lock, NULL);
     g->max_in_flight = options->max_in_flight ? options->max_in_flight : DEFAULT_IN_FLIGHT;
-    g->max_queued = options->max_queued > 0 ? (unsigned)options->max_queued : options->max_queued < 0 ? 0 : DEFAULT_QUEUED;
+    g->max_queued = options->max_queued > 0   ? (unsigned)options->max_queued
+                    : options->max_queued < 0 ? 0
+                                              : DEFAULT_QUEUED;
     g->queue_timeout_ms = options->queue_timeout_ms > 0   ? options->queue_timeout_ms
                           : options->queue_timeout_ms < 0 ? 0
                                                           : DEFAULT_QUEUE_MS;
@@ -110,7 +112,8 @@ static int accept_request(flow *f, od_error *why)
     const od_gateway *g = f->gateway;
     const char *refusal;
     od_slice id;
-    od_code rc = od_execute_request_decode(od_slice_of(od_msg_data(f->request), od_msg_len(f->request)), &f->asked, why);
+    od_code rc =
+        od_execute_request_decode(od_slice_of(od_msg_data(f->request), od_msg_len(f->request)), &f->asked, why);
 
     if (rc != OD_OK)
         return OD_GRPC_INVALID_ARGUMENT;
@@ -159,8 +162,10 @@ static void admit_flow(flow *f)
         janitor_nudge(g);
         break;
     case ADMIT_FULL:
-        snprintf(text, sizeof text, "%u executions run and %u wait, which are the limits (OPENDUCK_MAX_IN_FLIGHT, "
-                 "OPENDUCK_MAX_QUEUED)", g->max_in_flight, g->max_queued);
+        snprintf(text, sizeof text,
+                 "%u executions run and %u wait, which are the limits (OPENDUCK_MAX_IN_FLIGHT, "
+                 "OPENDUCK_MAX_QUEUED)",
+                 g->max_in_flight, g->max_queued);
         flow_refuse(f, OD_GRPC_RESOURCE_EXHAUSTED, text);
         flow_close_end(f);
         break;
@@ -246,9 +251,9 @@ static void unimplemented(void *service, od_rpc_call *call)
 const od_rpc_method *od_gateway_methods(size_t *count)
 {
     static const od_rpc_method methods[] = {
-        {OD_PATH_EXECUTE, execute_open}, {OD_PATH_CANCEL, control_open},    {OD_PATH_REGISTER, control_open},
+        {OD_PATH_EXECUTE, execute_open},   {OD_PATH_CANCEL, control_open},  {OD_PATH_REGISTER, control_open},
         {OD_PATH_HEARTBEAT, control_open}, {OD_PATH_STATUS, control_open},  {OD_PATH_INGEST, unimplemented},
-        {OD_PATH_BEGIN, unimplemented},  {OD_PATH_COMMIT, unimplemented},   {OD_PATH_ROLLBACK, unimplemented},
+        {OD_PATH_BEGIN, unimplemented},    {OD_PATH_COMMIT, unimplemented}, {OD_PATH_ROLLBACK, unimplemented},
     };
 
     *count = sizeof methods / sizeof *methods;
@@ -288,6 +293,7 @@ od_code od_listen_check(const char *listen, const od_secret *token, od_error *er
     host[len] = '\0';
     if ((!token || token->len == 0) && !loopback(host))
         return od_fail(err, OD_E_INVALID,
-                       "without a token only a loopback address can be listened on, not '%s': set OPENDUCK_TOKEN", host);
+                       "without a token only a loopback address can be listened on, not '%s': set OPENDUCK_TOKEN",
+                       host);
     return OD_OK;
 }

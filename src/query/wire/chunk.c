@@ -8,8 +8,8 @@
 enum { ARROW_BATCH = 1, ERROR_TEXT = 2, FINISHED = 3, ERROR_DETAIL = 4, CATALOG_VERSION = 5 };
 enum { DETAIL_KIND = 1, DETAIL_MESSAGE, DETAIL_SQL_STATE, DETAIL_EXECUTION_ID, DETAIL_CODE };
 
-enum { HEAD_INNER = 5 };     /* the payload's own tag and length */
-enum { TAIL_MAX = 1 + 10 };  /* catalog_version */
+enum { HEAD_INNER = 5 };    /* the payload's own tag and length */
+enum { TAIL_MAX = 1 + 10 }; /* catalog_version */
 
 /* ---- writing ---- */
 

@@ -266,8 +266,8 @@ static bool status_take_rows(const Openduck__V1__StatusReply *pb, od_status *out
     for (size_t i = 0; i < pb->n_workers; i++) {
         const Openduck__V1__WorkerStatus *w = pb->workers[i];
 
-        workers[i] = (od_status_worker){w->worker_id, w->endpoint, w->healthy, w->in_flight,
-                                        (const char *const *)w->databases, w->n_databases};
+        workers[i] = (od_status_worker){
+            w->worker_id, w->endpoint, w->healthy, w->in_flight, (const char *const *)w->databases, w->n_databases};
     }
     for (size_t i = 0; i < pb->n_running; i++) {
         const Openduck__V1__RunningExecution *r = pb->running[i];

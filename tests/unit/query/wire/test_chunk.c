@@ -40,8 +40,13 @@ static void test_batch_head_is_ten_bytes_and_decodes_everywhere(void **state)
     static const struct {
         size_t message, offset, len;
         uint64_t version;
-    } rows[] = {{100, 0, 100, 0}, {100, 10, 20, 7},      {0, 0, 0, 0},        {1, 1, 0, 1},
-                {200, 64, 127, 3}, {70000, 0, 70000, UINT64_MAX}, {5 << 20, 64, 4 << 20, 1}};
+    } rows[] = {{100, 0, 100, 0},
+                {100, 10, 20, 7},
+                {0, 0, 0, 0},
+                {1, 1, 0, 1},
+                {200, 64, 127, 3},
+                {70000, 0, 70000, UINT64_MAX},
+                {5 << 20, 64, 4 << 20, 1}};
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -64,8 +69,7 @@ static void test_batch_head_is_ten_bytes_and_decodes_everywhere(void **state)
         assert_non_null(pb);
         assert_int_equal(pb->payload_case, OPENDUCK__V1__EXECUTE_FRAGMENT_CHUNK__PAYLOAD_ARROW_BATCH);
         assert_int_equal(pb->arrow_batch->ipc_stream_payload.len, rows[i].len);
-        assert_memory_equal(pb->arrow_batch->ipc_stream_payload.data, od_msg_data(body) + rows[i].offset,
-                            rows[i].len);
+        assert_memory_equal(pb->arrow_batch->ipc_stream_payload.data, od_msg_data(body) + rows[i].offset, rows[i].len);
         assert_true(pb->catalog_version == rows[i].version);
         openduck__v1__execute_fragment_chunk__free_unpacked(pb, NULL);
         free(bytes);
@@ -158,9 +162,9 @@ static void test_error_text_becomes_utf8(void **state)
 {
     static const struct {
         const char *in, *out;
-    } rows[] = {{"ok \xc3\xa4", "ok \xc3\xa4"},     {"\xff\xfe x", "?? x"},        {"a\xc3", "a?"},
-                {"\xed\xa0\x80", "???"},            {"\xf0\x9f\xa6\x86", "\xf0\x9f\xa6\x86"},
-                {"\xc0\x80", "??"}};
+    } rows[] = {
+        {"ok \xc3\xa4", "ok \xc3\xa4"},           {"\xff\xfe x", "?? x"}, {"a\xc3", "a?"}, {"\xed\xa0\x80", "???"},
+        {"\xf0\x9f\xa6\x86", "\xf0\x9f\xa6\x86"}, {"\xc0\x80", "??"}};
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -192,23 +196,42 @@ static void test_odd_messages(void **state)
         {"empty", BYTES(""), OD_OK, OD_CHUNK_NONE, NULL},
         {"short lengths", BYTES("\x0a\x04\x0a\x02hi"), OD_OK, OD_CHUNK_BATCH, "hi"},
         {"batch without a payload", BYTES("\x0a\x00"), OD_OK, OD_CHUNK_BATCH, ""},
-        {"unknown fields", BYTES("\xf8\x06\x05\xfa\x06\x02zz\x0a\x04\x0a\x02hi\xf9\x06" "12345678\xfd\x06" "1234"),
+        {"unknown fields",
+         BYTES("\xf8\x06\x05\xfa\x06\x02zz\x0a\x04\x0a\x02hi\xf9\x06"
+               "12345678\xfd\x06"
+               "1234"),
          OD_OK, OD_CHUNK_BATCH, "hi"},
         {"unknown field in the batch", BYTES("\x0a\x07\x12\x01x\x0a\x02hi"), OD_OK, OD_CHUNK_BATCH, "hi"},
-        {"the last member wins", BYTES("\x0a\x04\x0a\x02hi\x12\x03" "bad"), OD_OK, OD_CHUNK_ERROR, "bad"},
-        {"an error, then a batch", BYTES("\x12\x03" "bad\x0a\x04\x0a\x02hi"), OD_OK, OD_CHUNK_BATCH, "hi"},
+        {"the last member wins",
+         BYTES("\x0a\x04\x0a\x02hi\x12\x03"
+               "bad"),
+         OD_OK, OD_CHUNK_ERROR, "bad"},
+        {"an error, then a batch",
+         BYTES("\x12\x03"
+               "bad\x0a\x04\x0a\x02hi"),
+         OD_OK, OD_CHUNK_BATCH, "hi"},
         {"two batches", BYTES("\x0a\x04\x0a\x02hi\x0a\x04\x0a\x02ho"), OD_OK, OD_CHUNK_BATCH, "ho"},
         {"two batches, the second empty: merged", BYTES("\x0a\x04\x0a\x02hi\x0a\x00"), OD_OK, OD_CHUNK_BATCH, "hi"},
         {"another member between them", BYTES("\x0a\x04\x0a\x02hi\x18\x01\x0a\x00"), OD_OK, OD_CHUNK_BATCH, ""},
-        {"legacy error", BYTES("\x12\x03" "bad"), OD_OK, OD_CHUNK_ERROR, "bad"},
-        {"detail without the legacy text", BYTES("\x22\x05\x12\x03" "bad"), OD_OK, OD_CHUNK_ERROR, "bad"},
-        {"unknown kind", BYTES("\x22\x08\x08\xff\x01\x12\x03" "bad"), OD_OK, OD_CHUNK_ERROR, "bad"},
+        {"legacy error",
+         BYTES("\x12\x03"
+               "bad"),
+         OD_OK, OD_CHUNK_ERROR, "bad"},
+        {"detail without the legacy text",
+         BYTES("\x22\x05\x12\x03"
+               "bad"),
+         OD_OK, OD_CHUNK_ERROR, "bad"},
+        {"unknown kind",
+         BYTES("\x22\x08\x08\xff\x01\x12\x03"
+               "bad"),
+         OD_OK, OD_CHUNK_ERROR, "bad"},
         {"finished false", BYTES("\x18\x00"), OD_OK, OD_CHUNK_NONE, NULL},
         {"finished as bytes is unknown", BYTES("\x1a\x01x"), OD_OK, OD_CHUNK_NONE, NULL},
         {"length past the end", BYTES("\x0a\x05\x0a\x02hi"), OD_E_PROTOCOL, OD_CHUNK_NONE, NULL},
         {"inner length past the end", BYTES("\x0a\x04\x0a\x03hi"), OD_E_PROTOCOL, OD_CHUNK_NONE, NULL},
         {"huge length", BYTES("\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), OD_E_PROTOCOL, OD_CHUNK_NONE, NULL},
-        {"endless varint", BYTES("\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), OD_E_PROTOCOL, OD_CHUNK_NONE, NULL},
+        {"endless varint", BYTES("\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), OD_E_PROTOCOL, OD_CHUNK_NONE,
+         NULL},
         {"field zero", BYTES("\x02\x00"), OD_E_PROTOCOL, OD_CHUNK_NONE, NULL},
         {"group", BYTES("\x0b\x0c"), OD_E_PROTOCOL, OD_CHUNK_NONE, NULL},
         {"wire type seven", BYTES("\x0f\x00"), OD_E_PROTOCOL, OD_CHUNK_NONE, NULL},

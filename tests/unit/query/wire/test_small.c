@@ -145,10 +145,8 @@ static void test_status_request_both_ways(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_registration_both_ways),
-        cmocka_unit_test(test_registration_above_its_limit_is_refused),
-        cmocka_unit_test(test_heartbeat_both_ways),
-        cmocka_unit_test(test_status_both_ways),
+        cmocka_unit_test(test_registration_both_ways),   cmocka_unit_test(test_registration_above_its_limit_is_refused),
+        cmocka_unit_test(test_heartbeat_both_ways),      cmocka_unit_test(test_status_both_ways),
         cmocka_unit_test(test_status_request_both_ways),
     };
 

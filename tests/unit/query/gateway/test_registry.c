@@ -1,0 +1,198 @@
+/* Registration, eviction, health. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "query/gateway/registry.h"
+
+#define S INT64_C(1000000000)
+
+static od_endpoint endpoint(const char *text)
+{
+    od_endpoint e;
+
+    assert_int_equal(od_endpoint_parse(od_slice_str(text), &e, NULL), OD_OK);
+    return e;
+}
+
+static od_registration registration(const char *id, const char *address, const char *const *databases, size_t count)
+{
+    return (od_registration){.worker_id = id,
+                             .endpoint = address,
+                             .databases = databases,
+                             .database_count = count,
+                             .compute_context = "",
+                             .access_token = ""};
+}
+
+/* The address that is picked for DATABASE, or the code as text. */
+static const char *pick(registry *r, const char *database, int64_t now)
+{
+    static char text[300];
+    const route_wish wish = {od_slice_str(database), od_slice_str("")};
+    worker_entry *w;
+    od_code rc = registry_pick(r, &wish, NULL, 0, now, &w, NULL);
+
+    if (rc != OD_OK)
+        return od_code_name(rc);
+    memcpy(text, w->endpoint.authority, sizeof w->endpoint.authority);
+    worker_entry_unref(w);
+    return text;
+}
+
+static void test_what_registers_must_be_dialable(void **state)
+{
+    static const struct {
+        const char *endpoint;
+        od_code rc;
+        const char *text; /* in the message */
+    } rows[] = {
+        {"", OD_E_INVALID, "endpoint is required"},
+        {"http://0.0.0.0:9898", OD_E_INVALID, "cannot be dialled"},
+        {"http://[::]:9898", OD_E_INVALID, "cannot be dialled"},
+        {"http://127.0.0.1:0", OD_E_INVALID, ""},
+        {"not a uri", OD_E_INVALID, "endpoint of worker"},
+        {"https://127.0.0.1:1", OD_E_NOT_IMPLEMENTED, "endpoint of worker"},
+        {"http://127.0.0.1:9898", OD_OK, NULL},
+        {"10.0.0.1:9898", OD_OK, NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const od_registration what = registration("w", rows[i].endpoint, NULL, 0);
+        registry *r = NULL;
+        od_error err;
+
+        assert_int_equal(registry_create(NULL, 0, &r, NULL), OD_OK);
+        if (registry_register(r, &what, 0, &err) != rows[i].rc)
+            fail_msg("'%s': %s", rows[i].endpoint, err.message);
+        if (rows[i].text)
+            assert_non_null(strstr(err.message, rows[i].text));
+        assert_int_equal(registry_count(r), rows[i].rc == OD_OK);
+        registry_free(r);
+    }
+}
+
+static void test_the_same_id_replaces(void **state)
+{
+    static const char *const a[] = {"a"}, *const b[] = {"b"};
+    const od_registration first = registration("w", "127.0.0.1:1", a, 1),
+                          second = registration("w", "127.0.0.1:2", b, 1);
+    registry *r = NULL;
+
+    (void)state;
+    assert_int_equal(registry_create(NULL, 0, &r, NULL), OD_OK);
+    assert_int_equal(registry_register(r, &first, 0, NULL), OD_OK);
+    assert_string_equal(pick(r, "a", 0), "127.0.0.1:1");
+    assert_int_equal(registry_register(r, &second, 0, NULL), OD_OK);
+    assert_int_equal(registry_register(r, &second, 0, NULL), OD_OK);
+    assert_int_equal(registry_count(r), 1);
+    assert_string_equal(pick(r, "a", 0), "NOT_FOUND");
+    assert_string_equal(pick(r, "b", 0), "127.0.0.1:2");
+    registry_free(r);
+}
+
+static void test_silence_evicts_and_heartbeats_keep(void **state)
+{
+    const od_registration what = registration("w", "127.0.0.1:1", NULL, 0);
+    registry *r = NULL;
+
+    (void)state;
+    assert_int_equal(registry_create(NULL, 0, &r, NULL), OD_OK);
+    assert_int_equal(registry_register(r, &what, 0, NULL), OD_OK);
+    assert_false(registry_heartbeat(r, "other", 50 * S));
+    assert_false(registry_heartbeat(r, "", 50 * S));
+    assert_true(registry_heartbeat(r, "w", 50 * S));
+    assert_int_equal(registry_evict(r, 139 * S), 0);
+    assert_int_equal(registry_evict(r, 140 * S), 1);
+    assert_false(registry_heartbeat(r, "w", 141 * S));
+    assert_string_equal(pick(r, "a", 0), "PRECONDITION");
+    registry_free(r);
+}
+
+static void test_fixed_ones_stay_and_join_those_that_register(void **state)
+{
+    static const char *const a[] = {"a"};
+    const od_endpoint fixed[] = {endpoint("127.0.0.1:1"), endpoint("127.0.0.1:2")};
+    const od_registration what = registration("w", "http://127.0.0.1:1", a, 1);
+    registry *r = NULL;
+
+    (void)state;
+    assert_int_equal(registry_create(fixed, 2, &r, NULL), OD_OK);
+    assert_int_equal(registry_evict(r, 1000 * S), 0);
+    assert_string_equal(pick(r, "b", 0), "127.0.0.1:1");
+    assert_string_equal(pick(r, "b", 0), "127.0.0.1:2");
+    /* Now the first has told what it serves, which is not b. */
+    assert_int_equal(registry_register(r, &what, 1000 * S, NULL), OD_OK);
+    assert_string_equal(pick(r, "b", 0), "127.0.0.1:2");
+    assert_string_equal(pick(r, "b", 0), "127.0.0.1:2");
+    assert_string_equal(pick(r, "a", 0), "127.0.0.1:1");
+    assert_int_equal(registry_evict(r, 1090 * S), 1);
+    assert_int_equal(registry_count(r), 2);
+    registry_free(r);
+}
+
+static void test_a_worker_that_failed_is_left_out_for_longer_each_time(void **state)
+{
+    const od_endpoint fixed[] = {endpoint("127.0.0.1:1"), endpoint("127.0.0.1:2")};
+    static const int64_t pauses[] = {1, 2, 4, 8, 16, 30, 30};
+    const route_wish wish = {od_slice_str(""), od_slice_str("")};
+    worker_entry *w = NULL, *other = NULL;
+    registry *r = NULL;
+
+    (void)state;
+    assert_int_equal(registry_create(fixed, 2, &r, NULL), OD_OK);
+    assert_int_equal(registry_pick(r, &wish, NULL, 0, 0, &w, NULL), OD_OK);
+    for (size_t i = 0; i < sizeof pauses / sizeof *pauses; i++) {
+        worker_entry_failed(w, 0);
+        assert_false(worker_entry_healthy(w, pauses[i] * S - 1));
+        assert_true(worker_entry_healthy(w, pauses[i] * S));
+    }
+    assert_string_equal(pick(r, "", 1), "127.0.0.1:2");
+    assert_string_equal(pick(r, "", 1), "127.0.0.1:2");
+    assert_int_equal(registry_pick(r, &wish, &w, 1, 1, &other, NULL), OD_OK);
+    assert_ptr_not_equal(w, other);
+    worker_entry_answered(w);
+    assert_true(worker_entry_healthy(w, 0));
+    worker_entry_unref(other);
+    worker_entry_unref(w);
+    registry_free(r);
+}
+
+static void test_the_number_of_workers_is_bounded(void **state)
+{
+    registry *r = NULL;
+    char id[20];
+
+    (void)state;
+    assert_int_equal(registry_create(NULL, 0, &r, NULL), OD_OK);
+    for (int i = 0; i <= REGISTRY_MAX; i++) {
+        od_registration what = registration(id, "127.0.0.1:1", NULL, 0);
+
+        snprintf(id, sizeof id, "w%d", i);
+        assert_int_equal(registry_register(r, &what, 0, NULL), i < REGISTRY_MAX ? OD_OK : OD_E_BUSY);
+    }
+    registry_free(r);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_registers_must_be_dialable),
+        cmocka_unit_test(test_the_same_id_replaces),
+        cmocka_unit_test(test_silence_evicts_and_heartbeats_keep),
+        cmocka_unit_test(test_fixed_ones_stay_and_join_those_that_register),
+        cmocka_unit_test(test_a_worker_that_failed_is_left_out_for_longer_each_time),
+        cmocka_unit_test(test_the_number_of_workers_is_bounded),
+    };
+
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
