@@ -217,7 +217,7 @@ void od_conn_input(od_conn *conn, bool readable, bool writable)
 /* Under the lock: makes an end of a connection that was lost. */
 static void bury(od_conn *conn)
 {
-    char text[600];
+    char text[OD_ERROR_MESSAGE_SIZE + 400];
 
     if (conn->outgoing && conn->lost_code == OD_E_CONNECTION_LOST)
         snprintf(text, sizeof text, "lost the connection to '%s': %s", conn->endpoint.authority, conn->lost_why);

@@ -58,7 +58,7 @@ struct od_conn {
     int fd;
     od_h2 *h2;
     bool resolving, connecting, dead, buried, lost, watching_out;
-    char lost_why[200];
+    char lost_why[OD_ERROR_MESSAGE_SIZE];
     od_code lost_code;
     struct addrinfo *addresses, *next_address;
     int connect_errno;
