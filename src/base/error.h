@@ -79,6 +79,6 @@ od_code od_code_from_grpc_status(int status);
 
 /* A broken invariant of our own: aborts. Never reached from ext/, which throws instead. */
 #define OD_BUG(text) od_bug(__FILE__, __LINE__, text)
-_Noreturn void od_bug(const char *file, int line, const char *text);
+__attribute__((noreturn)) void od_bug(const char *file, int line, const char *text);
 
 #endif

@@ -1,0 +1,74 @@
+//===----------------------------------------------------------------------===//
+// openduck/options.cpp: the settings of the extension
+//===----------------------------------------------------------------------===//
+#include "openduck/remote.hpp"
+
+#include "common/log_sink.hpp"
+#include "duckdb/common/types/interval.hpp"
+
+namespace openduck {
+
+static constexpr const char *CONNECT_TIMEOUT = "openduck_connect_timeout";
+static constexpr const char *EXECUTE_TIMEOUT = "openduck_execute_timeout";
+
+//! Milliseconds ("5000") or an interval ("5 seconds").
+static int64_t ParseTimeout(const char *name, const Value &value) {
+	if (value.IsNull()) {
+		throw InvalidInputException("%s cannot be NULL", name);
+	}
+	auto text = value.ToString();
+	int64_t ms;
+	Value number;
+	string error;
+	if (value.DefaultTryCastAs(LogicalType::BIGINT, number, &error, true)) {
+		ms = number.GetValue<int64_t>();
+	} else {
+		Value interval;
+		if (!value.DefaultTryCastAs(LogicalType::INTERVAL, interval, &error, true)) {
+			throw InvalidInputException("%s: '%s' is neither a number of milliseconds nor an interval", name, text);
+		}
+		ms = Interval::GetMilli(interval.GetValue<interval_t>());
+	}
+	if (ms < 0 || ms > int64_t(INT32_MAX)) {
+		throw InvalidInputException("%s: '%s' is not between 0 and %d milliseconds", name, text, INT32_MAX);
+	}
+	return ms;
+}
+
+static void CheckConnectTimeout(ClientContext &, SetScope, Value &parameter) {
+	ParseTimeout(CONNECT_TIMEOUT, parameter);
+}
+
+static void CheckExecuteTimeout(ClientContext &, SetScope, Value &parameter) {
+	ParseTimeout(EXECUTE_TIMEOUT, parameter);
+}
+
+static int64_t CurrentTimeout(ClientContext &context, const char *name) {
+	Value value;
+	if (!context.TryGetCurrentSetting(name, value) || value.IsNull()) {
+		return 0;
+	}
+	return ParseTimeout(name, value);
+}
+
+int64_t ConnectTimeoutMs(ClientContext &context) {
+	return CurrentTimeout(context, CONNECT_TIMEOUT);
+}
+
+int64_t ExecuteTimeoutMs(ClientContext &context) {
+	auto ms = CurrentTimeout(context, EXECUTE_TIMEOUT);
+	return ms == 0 ? -1 : ms;
+}
+
+void RegisterOptions(ExtensionLoader &loader) {
+	SilenceLog();
+	auto &config = DBConfig::GetConfig(loader.GetDatabaseInstance());
+	config.AddExtensionOption(CONNECT_TIMEOUT,
+	                          "longest wait for a connection to an OpenDuck server: milliseconds or an interval",
+	                          LogicalType::VARCHAR, Value("5 seconds"), CheckConnectTimeout);
+	config.AddExtensionOption(EXECUTE_TIMEOUT,
+	                          "longest wait for the next rows of an OpenDuck server: milliseconds or an interval; 0: no limit",
+	                          LogicalType::VARCHAR, Value("5 minutes"), CheckExecuteTimeout);
+}
+
+} // namespace openduck

@@ -1,0 +1,261 @@
+//===----------------------------------------------------------------------===//
+// openduck/pushdown.cpp: filters and limits move from the client's plan into what the server is asked
+//===----------------------------------------------------------------------===//
+#include "openduck/pushdown.hpp"
+
+#include "duckdb/planner/expression/list.hpp"
+#include "duckdb/planner/filter/conjunction_filter.hpp"
+#include "duckdb/planner/filter/constant_filter.hpp"
+#include "duckdb/planner/filter/dynamic_filter.hpp"
+#include "duckdb/planner/filter/expression_filter.hpp"
+#include "duckdb/planner/filter/in_filter.hpp"
+#include "duckdb/planner/filter/optional_filter.hpp"
+#include "duckdb/planner/filter/struct_filter.hpp"
+#include "duckdb/planner/operator/logical_distinct.hpp"
+#include "duckdb/planner/operator/logical_limit.hpp"
+#include "openduck/scan.hpp"
+
+namespace openduck {
+
+//! All conditions of a scan together; more stays local.
+static constexpr idx_t MAX_FILTER_SQL = idx_t(1) << 20;
+
+//===--------------------------------------------------------------------===//
+// Table filters
+//===--------------------------------------------------------------------===//
+static bool ComparableColumn(const LogicalType &type) {
+	return type.id() == LogicalTypeId::ENUM || !TypeToSql(type).empty();
+}
+
+static FilterSql WriteConstant(const string &column, ExpressionType type, const Value &constant, string &sql) {
+	string literal;
+	if (!LiteralToSql(constant, literal)) {
+		return FilterSql::IMPOSSIBLE;
+	}
+	sql = "(" + column + " " + ExpressionTypeToOperator(type) + " " + literal + ")";
+	return FilterSql::WRITTEN;
+}
+
+static FilterSql WriteConjunction(const ConjunctionFilter &filter, bool all, const string &column,
+                                  const LogicalType &type, bool use_optional, string &sql) {
+	string result;
+	for (auto &child : filter.child_filters) {
+		string part;
+		auto written = TableFilterToSql(*child, column, type, use_optional, part);
+		if (written == FilterSql::IMPOSSIBLE || (written == FilterSql::NOT_NEEDED && !all)) {
+			return written;
+		}
+		if (written == FilterSql::WRITTEN) {
+			result += (result.empty() ? "" : all ? " AND " : " OR ") + part;
+		}
+	}
+	if (result.empty()) {
+		return FilterSql::NOT_NEEDED;
+	}
+	sql = "(" + result + ")";
+	return FilterSql::WRITTEN;
+}
+
+static FilterSql WriteIn(const InFilter &filter, const string &column, string &sql) {
+	string list;
+	for (auto &value : filter.values) {
+		string literal;
+		if (value.IsNull() || !LiteralToSql(value, literal)) {
+			return FilterSql::IMPOSSIBLE;
+		}
+		list += (list.empty() ? "" : ", ") + literal;
+	}
+	sql = "(" + column + " IN (" + list + "))";
+	return FilterSql::WRITTEN;
+}
+
+FilterSql TableFilterToSql(const TableFilter &filter, const string &column, const LogicalType &type, bool use_optional,
+                           string &sql) {
+	switch (filter.filter_type) {
+	case TableFilterType::IS_NULL:
+		sql = "(" + column + " IS NULL)";
+		return FilterSql::WRITTEN;
+	case TableFilterType::IS_NOT_NULL:
+		sql = "(" + column + " IS NOT NULL)";
+		return FilterSql::WRITTEN;
+	case TableFilterType::CONSTANT_COMPARISON: {
+		auto &constant = filter.Cast<ConstantFilter>();
+		if (!ComparableColumn(type)) {
+			return FilterSql::IMPOSSIBLE;
+		}
+		return WriteConstant(column, constant.comparison_type, constant.constant, sql);
+	}
+	case TableFilterType::IN_FILTER:
+		return ComparableColumn(type) ? WriteIn(filter.Cast<InFilter>(), column, sql) : FilterSql::IMPOSSIBLE;
+	case TableFilterType::CONJUNCTION_AND:
+		return WriteConjunction(filter.Cast<ConjunctionAndFilter>(), true, column, type, use_optional, sql);
+	case TableFilterType::CONJUNCTION_OR:
+		return WriteConjunction(filter.Cast<ConjunctionOrFilter>(), false, column, type, use_optional, sql);
+	case TableFilterType::STRUCT_EXTRACT: {
+		auto &field = filter.Cast<StructFilter>();
+		string name;
+		if (type.id() != LogicalTypeId::STRUCT || field.child_name.empty() || !LiteralToSql(Value(field.child_name), name)) {
+			return FilterSql::IMPOSSIBLE;
+		}
+		return TableFilterToSql(*field.child_filter, "struct_extract(" + column + ", " + name + ")",
+		                        StructType::GetChildType(type, field.child_idx), use_optional, sql);
+	}
+	case TableFilterType::OPTIONAL_FILTER: {
+		auto &child = filter.Cast<OptionalFilter>().child_filter;
+		if (!use_optional || !child) {
+			return FilterSql::NOT_NEEDED;
+		}
+		auto written = TableFilterToSql(*child, column, type, true, sql);
+		return written == FilterSql::WRITTEN ? written : FilterSql::NOT_NEEDED;
+	}
+	case TableFilterType::EXPRESSION_FILTER: {
+		column_writer_t writer = [&](const Expression &, string &out) {
+			out = column;
+			return true;
+		};
+		auto &expression = *filter.Cast<ExpressionFilter>().expr;
+		return ExpressionToSql(expression, writer, sql) ? FilterSql::WRITTEN : FilterSql::IMPOSSIBLE;
+	}
+	case TableFilterType::BLOOM_FILTER:
+	case TableFilterType::DYNAMIC_FILTER:
+		// Hints of another operator, which checks each row again.
+		return FilterSql::NOT_NEEDED;
+	default:
+		return FilterSql::IMPOSSIBLE;
+	}
+}
+
+//===--------------------------------------------------------------------===//
+// Expressions above the scan
+//===--------------------------------------------------------------------===//
+void PushdownFilters(ClientContext &, LogicalGet &get, FunctionData *bind_data,
+                     vector<unique_ptr<Expression>> &filters) {
+	auto &bind = bind_data->Cast<RemoteScanBindData>();
+	// What comes after a limit stays there.
+	if (!bind.Wrappable() || bind.limit.IsValid()) {
+		return;
+	}
+	column_writer_t writer = [&](const Expression &expr, string &sql) {
+		if (expr.GetExpressionClass() != ExpressionClass::BOUND_COLUMN_REF) {
+			return false;
+		}
+		auto &ref = expr.Cast<BoundColumnRefExpression>();
+		auto &ids = get.GetColumnIds();
+		if (ref.depth > 0 || ref.binding.table_index != get.table_index || ref.binding.column_index >= ids.size()) {
+			return false;
+		}
+		auto &index = ids[ref.binding.column_index];
+		if (index.IsPushdownExtract() || !index.HasPrimaryIndex()) {
+			return false;
+		}
+		auto id = index.GetPrimaryIndex();
+		if ((IsVirtualColumn(id) && id != COLUMN_IDENTIFIER_ROW_ID) || ScanColumnType(bind, id) != ref.return_type) {
+			return false;
+		}
+		sql = ScanColumnSql(bind, id);
+		return true;
+	};
+	idx_t total = 0;
+	for (auto &filter : bind.filters) {
+		total += filter.size();
+	}
+	vector<unique_ptr<Expression>> rest;
+	for (auto &filter : filters) {
+		string sql;
+		if (filter->IsVolatile() || filter->HasParameter() || filter->HasSubquery() ||
+		    !ExpressionToSql(*filter, writer, sql) || total + sql.size() > MAX_FILTER_SQL) {
+			rest.push_back(std::move(filter));
+			continue;
+		}
+		total += sql.size();
+		bind.filters.push_back(std::move(sql));
+	}
+	filters = std::move(rest);
+}
+
+//===--------------------------------------------------------------------===//
+// After DuckDB's own optimizers: limits, and what EXPLAIN shows
+//===--------------------------------------------------------------------===//
+static void PushLimit(LogicalLimit &limit) {
+	if (limit.limit_val.Type() != LimitNodeType::CONSTANT_VALUE ||
+	    (limit.offset_val.Type() != LimitNodeType::CONSTANT_VALUE && limit.offset_val.Type() != LimitNodeType::UNSET)) {
+		return;
+	}
+	auto rows = limit.limit_val.GetConstantValue();
+	auto offset = limit.offset_val.Type() == LimitNodeType::UNSET ? 0 : limit.offset_val.GetConstantValue();
+	if (rows > NumericLimits<int64_t>::Maximum() - offset) {
+		return;
+	}
+	reference<LogicalOperator> child = *limit.children[0];
+	while (child.get().type == LogicalOperatorType::LOGICAL_PROJECTION) {
+		child = *child.get().children[0];
+	}
+	if (child.get().type != LogicalOperatorType::LOGICAL_GET) {
+		return;
+	}
+	auto &get = child.get().Cast<LogicalGet>();
+	if (!IsRemoteScan(get.function) || !get.bind_data || get.extra_info.sample_options) {
+		return;
+	}
+	auto &bind = get.bind_data->Cast<RemoteScanBindData>();
+	if (!bind.Wrappable() || bind.limit.IsValid() || !CanPushAll(bind, get.table_filters)) {
+		return;
+	}
+	bind.limit = rows + offset;
+}
+
+//! BELOW_LIMIT: a LIMIT lies above, and a join above that. The join's run-time filters are not known to be right here.
+static void VisitPlan(LogicalOperator &op, bool in_join, bool below_limit) {
+	switch (op.type) {
+	case LogicalOperatorType::LOGICAL_LIMIT:
+		PushLimit(op.Cast<LogicalLimit>());
+		below_limit |= in_join;
+		break;
+	case LogicalOperatorType::LOGICAL_TOP_N:
+		below_limit |= in_join;
+		break;
+	case LogicalOperatorType::LOGICAL_DISTINCT:
+		below_limit |= in_join && op.Cast<LogicalDistinct>().distinct_type == DistinctType::DISTINCT_ON;
+		break;
+	case LogicalOperatorType::LOGICAL_COMPARISON_JOIN:
+	case LogicalOperatorType::LOGICAL_DELIM_JOIN:
+		in_join = true;
+		break;
+	case LogicalOperatorType::LOGICAL_GET: {
+		auto &get = op.Cast<LogicalGet>();
+		if (!IsRemoteScan(get.function) || !get.bind_data) {
+			break;
+		}
+		auto &bind = get.bind_data->Cast<RemoteScanBindData>();
+		bind.dynamic_filters = !below_limit && !bind.limit.IsValid();
+		TableFilterSet by_position;
+		auto &ids = get.GetColumnIds();
+		for (auto &entry : get.table_filters.filters) {
+			for (idx_t i = 0; i < ids.size(); i++) {
+				if (ids[i].GetPrimaryIndex() == entry.first) {
+					by_position.filters[i] = entry.second->Copy();
+				}
+			}
+		}
+		bind.planned_sql = PlanRemoteScan(bind, ids, get.projection_ids, by_position, false).sql;
+		break;
+	}
+	default:
+		break;
+	}
+	for (auto &child : op.children) {
+		VisitPlan(*child, in_join, below_limit);
+	}
+}
+
+static void OptimizeRemoteScans(OptimizerExtensionInput &, unique_ptr<LogicalOperator> &plan) {
+	VisitPlan(*plan, false, false);
+}
+
+void RegisterOptimizer(ExtensionLoader &loader) {
+	OptimizerExtension extension;
+	extension.optimize_function = OptimizeRemoteScans;
+	OptimizerExtension::Register(DBConfig::GetConfig(loader.GetDatabaseInstance()), std::move(extension));
+}
+
+} // namespace openduck

@@ -1,0 +1,36 @@
+//===----------------------------------------------------------------------===//
+// openduck/pushdown.hpp: which parts of a plan the server can do in the client's place
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "duckdb.hpp"
+#include "duckdb/planner/expression.hpp"
+#include "duckdb/planner/operator/logical_get.hpp"
+#include "duckdb/planner/table_filter.hpp"
+
+namespace openduck {
+using namespace duckdb; // NOLINT
+
+//! VALUE as SQL that gives the same value of the same type at any server, whatever its settings; false if there is none.
+bool LiteralToSql(const Value &value, string &sql);
+//! TYPE as SQL, for the types of literals and casts; empty if it is not one of them.
+string TypeToSql(const LogicalType &type);
+
+//! Writes a column reference; false if the column cannot be named.
+typedef std::function<bool(const Expression &ref, string &sql)> column_writer_t;
+
+//! EXPR as SQL. Only what means the same at the server: no settings, collations, time zones, parameters, nothing volatile
+//! and nothing that could fail on one side alone. False if any part of it is something else.
+bool ExpressionToSql(const Expression &expr, const column_writer_t &column, string &sql);
+
+enum class FilterSql : uint8_t { WRITTEN, NOT_NEEDED, IMPOSSIBLE };
+//! A table filter over the column that is written as COLUMN_SQL. With USE_OPTIONAL filters that DuckDB could do without
+//! are written, else they are NOT_NEEDED.
+FilterSql TableFilterToSql(const TableFilter &filter, const string &column_sql, const LogicalType &type, bool use_optional,
+                           string &sql);
+
+//! The table function's pushdown_complex_filter: moves what the server can do from FILTERS into the bind data.
+void PushdownFilters(ClientContext &context, LogicalGet &get, FunctionData *bind_data,
+                     vector<unique_ptr<Expression>> &filters);
+
+} // namespace openduck

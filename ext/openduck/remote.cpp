@@ -1,0 +1,211 @@
+//===----------------------------------------------------------------------===//
+// openduck/remote.cpp: questions to a remote database whose answers are needed at once
+//===----------------------------------------------------------------------===//
+#include "openduck/remote.hpp"
+
+#include "duckdb/execution/executor.hpp"
+#include "openduck/scan.hpp"
+
+extern "C" {
+#include "base/uuid.h"
+}
+
+namespace openduck {
+
+//===--------------------------------------------------------------------===//
+// RemoteStream
+//===--------------------------------------------------------------------===//
+RemoteStream::~RemoteStream() {
+	od_result_free(result);
+}
+
+bool RemoteStream::Interrupted(void *arg) {
+	auto &stream = *static_cast<RemoteStream *>(arg);
+	if (!stream.context) {
+		return false;
+	}
+	if (stream.context->interrupted) {
+		return true;
+	}
+	return stream.watch_executor && Executor::Get(*stream.context).HasError();
+}
+
+unique_ptr<RemoteStream> RemoteStream::Start(optional_ptr<ClientContext> context, Remote &remote, const string &sql,
+                                             uint64_t catalog_version, bool describe_only) {
+	auto stream = make_uniq<RemoteStream>();
+	stream->context = context;
+	auto statement_id = context ? RemoteClientState::Get(*context)->StatementId() : string();
+	od_remote_query query = {};
+	query.sql = od_slice_of(sql.data(), sql.size());
+	query.format = OD_FORMAT_NATIVE;
+	query.describe_only = describe_only;
+	query.expected_catalog_version = catalog_version;
+	query.statement_id = statement_id.empty() ? nullptr : statement_id.c_str();
+	query.interrupt.check = Interrupted;
+	query.interrupt.arg = stream.get();
+	od_error err = {};
+	if (od_remote_execute(remote.Handle(), &query, &stream->result, &err) != OD_OK) {
+		ThrowError(err);
+	}
+	return stream;
+}
+
+unique_ptr<RemoteStream> RemoteStream::Start(ClientContext &context, Remote &remote, const string &sql,
+                                             uint64_t catalog_version, bool describe_only) {
+	return Start(optional_ptr<ClientContext>(&context), remote, sql, catalog_version, describe_only);
+}
+
+od_code RemoteStream::TryNext(RemotePayload &payload, od_error &err) {
+	payload = RemotePayload();
+	return od_result_next(result, &payload.owner, &payload.bytes, &err);
+}
+
+bool RemoteStream::Next(RemotePayload &payload) {
+	od_error err = {};
+	auto code = TryNext(payload, err);
+	if (code == OD_E_STALE_CATALOG) {
+		throw TransactionException("the remote catalog changed; run the statement again");
+	}
+	if (code != OD_OK) {
+		ThrowError(err);
+	}
+	return payload.owner != nullptr;
+}
+
+uint64_t RemoteStream::Bytes() const {
+	return od_result_bytes(result);
+}
+
+uint64_t RemoteStream::CatalogVersion() const {
+	return od_result_catalog_version(result);
+}
+
+//===--------------------------------------------------------------------===//
+// RemoteClientState
+//===--------------------------------------------------------------------===//
+shared_ptr<RemoteClientState> RemoteClientState::Get(ClientContext &context) {
+	return context.registered_state->GetOrCreate<RemoteClientState>("openduck_remote");
+}
+
+string RemoteClientState::StatementId() {
+	lock_guard<mutex> guard(lock);
+	if (statement_id.empty()) {
+		char text[OD_UUID_TEXT_SIZE];
+		od_uuid_format(od_uuid_random(), text);
+		statement_id = text;
+	}
+	return statement_id;
+}
+
+void RemoteClientState::Put(const FunctionData &bind_data, unique_ptr<StartedScan> scan) {
+	lock_guard<mutex> guard(lock);
+	started[&bind_data] = std::move(scan);
+}
+
+unique_ptr<StartedScan> RemoteClientState::Take(const FunctionData &bind_data) {
+	lock_guard<mutex> guard(lock);
+	auto entry = started.find(&bind_data);
+	if (entry == started.end()) {
+		return nullptr;
+	}
+	auto result = std::move(entry->second);
+	started.erase(entry);
+	return result;
+}
+
+void RemoteClientState::DropStarted() {
+	unordered_map<const FunctionData *, unique_ptr<StartedScan>> dropped;
+	lock_guard<mutex> guard(lock);
+	dropped.swap(started);
+}
+
+void RemoteClientState::QueryEnd() {
+	DropStarted();
+	lock_guard<mutex> guard(lock);
+	statement_id.clear();
+}
+
+//===--------------------------------------------------------------------===//
+// Remote
+//===--------------------------------------------------------------------===//
+shared_ptr<Remote> Remote::Create(od_remote_options &options) {
+	od_remote *handle = nullptr;
+	od_error err = {};
+	auto code = od_remote_create(&options, &handle, &err);
+	od_remote_options_release(&options);
+	if (code != OD_OK) {
+		ThrowError(err);
+	}
+	return shared_ptr<Remote>(new Remote(handle));
+}
+
+Remote::~Remote() {
+	od_remote_unref(handle);
+}
+
+string Remote::Authority() const {
+	return od_remote_authority(handle);
+}
+
+string Remote::Database() const {
+	return od_remote_database(handle);
+}
+
+unique_ptr<ColumnDataCollection> Remote::Query(optional_ptr<ClientContext> context, const string &sql,
+                                               const vector<LogicalType> &types, uint64_t *version) {
+	auto stream = RemoteStream::Start(context, *this, sql, 0, false);
+	auto &allocator = Allocator::DefaultAllocator();
+	auto result = make_uniq<ColumnDataCollection>(allocator, types);
+	vector<string> names;
+	for (idx_t i = 0; i < types.size(); i++) {
+		names.push_back("#" + to_string(i + 1));
+	}
+	NativeReader reader(std::move(names), types);
+	DataChunk chunk;
+	chunk.Initialize(allocator, types);
+	ColumnDataAppendState append;
+	result->InitializeAppend(append);
+	RemotePayload payload;
+	while (stream->Next(payload)) {
+		reader.Start(payload.owner, payload.bytes);
+		while (reader.Next() > 0) {
+			chunk.Reset();
+			reader.Read(chunk);
+			result->Append(append, chunk);
+		}
+	}
+	if (version) {
+		*version = stream->CatalogVersion();
+	}
+	return result;
+}
+
+vector<RemoteColumn> Remote::Describe(ClientContext &context, const string &sql, uint64_t *version) {
+	auto stream = RemoteStream::Start(context, *this, sql, 0, true);
+	vector<RemoteColumn> result;
+	RemotePayload payload;
+	while (stream->Next(payload)) {
+		MessageBuffer keep(payload.owner);
+		if (!result.empty()) {
+			continue;
+		}
+		for (auto &column : ReadDescription(payload.bytes)) {
+			RemoteColumn entry;
+			entry.name = column.first;
+			try {
+				entry.type = TransformStringToLogicalType(column.second, context);
+			} catch (std::exception &ex) {
+				throw BinderException("column '%s' has the remote type %s, which is not known here: %s", column.first,
+				                      column.second.empty() ? string("(none)") : column.second,
+				                      ErrorData(ex).RawMessage());
+			}
+			result.push_back(std::move(entry));
+		}
+	}
+	if (version) {
+		*version = stream->CatalogVersion();
+	}
+	return result;
+}
+
+} // namespace openduck

@@ -1,0 +1,352 @@
+//===----------------------------------------------------------------------===//
+// openduck/scan.cpp: the table function behind every remote read
+//===----------------------------------------------------------------------===//
+#include "openduck/scan.hpp"
+
+#include "duckdb/execution/expression_executor.hpp"
+#include "duckdb/main/database.hpp"
+
+namespace openduck {
+
+//===--------------------------------------------------------------------===//
+// States
+//===--------------------------------------------------------------------===//
+class RemoteScanGlobalState : public GlobalTableFunctionState {
+public:
+	RemoteScanPlan plan;
+	unique_ptr<PayloadQueue> queue;
+	idx_t max_threads = 1;
+	atomic<idx_t> rows {0};
+	//! count_only: rows that are still to be given.
+	atomic<idx_t> counted {0};
+	bool count_known = false;
+
+	idx_t MaxThreads() const override {
+		return max_threads;
+	}
+};
+
+class RemoteScanLocalState : public LocalTableFunctionState {
+public:
+	unique_ptr<NativeReader> reader;
+	shared_ptr<PayloadQueue::Run> run;
+	bool reading = false;
+	idx_t batch_index = 0;
+	//! For a local filter: all of the stream's columns.
+	DataChunk wide;
+	unique_ptr<ExpressionExecutor> filter;
+	SelectionVector selection;
+};
+
+static unique_ptr<GlobalTableFunctionState> RemoteScanInitGlobal(ClientContext &context, TableFunctionInitInput &input) {
+	auto &bind = input.bind_data->Cast<RemoteScanBindData>();
+	auto result = make_uniq<RemoteScanGlobalState>();
+	auto started = RemoteClientState::Get(context)->Take(bind);
+	if (started) {
+		if (started->error.HasError()) {
+			started->error.Throw();
+		}
+		result->plan = std::move(started->plan);
+		started->stream->WatchExecutor();
+		result->queue = make_uniq<PayloadQueue>(std::move(started->stream));
+		if (started->first.owner) {
+			result->queue->Push(started->first, false);
+			started->first = RemotePayload();
+		}
+		if (started->finished) {
+			result->queue->Push(RemotePayload(), true);
+		}
+	} else {
+		result->plan = PlanRemoteScan(bind, input.column_indexes, input.projection_ids,
+		                              optional_ptr<const TableFilterSet>(input.filters.get()), bind.dynamic_filters);
+		auto stream = RemoteStream::Start(context, *bind.source.remote, result->plan.sql, bind.source.catalog_version, false);
+		stream->WatchExecutor();
+		result->queue = make_uniq<PayloadQueue>(std::move(stream));
+	}
+	result->max_threads = result->plan.count_only ? 1 : context.db->NumberOfThreads();
+	return std::move(result);
+}
+
+static unique_ptr<LocalTableFunctionState> RemoteScanInitLocal(ExecutionContext &context, TableFunctionInitInput &,
+                                                               GlobalTableFunctionState *global_p) {
+	auto &global = global_p->Cast<RemoteScanGlobalState>();
+	auto result = make_uniq<RemoteScanLocalState>();
+	result->reader = make_uniq<NativeReader>(global.plan.names, global.plan.types);
+	if (global.plan.local_filter) {
+		result->wide.Initialize(context.client, global.plan.types);
+		result->filter = make_uniq<ExpressionExecutor>(context.client, *global.plan.local_filter);
+		result->selection.Initialize(STANDARD_VECTOR_SIZE);
+	}
+	return std::move(result);
+}
+
+//===--------------------------------------------------------------------===//
+// Execution
+//===--------------------------------------------------------------------===//
+//! The next rows of the thread's payload, or of the next one; 0 at the end.
+static idx_t NextRows(ClientContext &context, RemoteScanGlobalState &global, RemoteScanLocalState &local) {
+	while (true) {
+		if (local.reading) {
+			auto count = local.reader->Next();
+			if (count > 0) {
+				return count;
+			}
+			local.reading = false;
+		}
+		RemotePayload payload;
+		if (!global.queue->Take(context, local.run, payload)) {
+			return 0;
+		}
+		local.batch_index = local.run->index;
+		local.reader->Start(payload.owner, payload.bytes);
+		local.reading = true;
+	}
+}
+
+static void EmptyColumn(Vector &out) {
+	out.SetVectorType(VectorType::CONSTANT_VECTOR);
+	ConstantVector::SetNull(out, true);
+}
+
+static void GiveCounted(ClientContext &context, RemoteScanGlobalState &global, RemoteScanLocalState &local,
+                        DataChunk &output) {
+	if (!global.count_known) {
+		global.count_known = true;
+		Vector count(LogicalType::BIGINT);
+		while (NextRows(context, global, local) > 0) {
+			local.reader->Read(0, count);
+			auto value = FlatVector::GetData<int64_t>(count)[0];
+			if (!FlatVector::Validity(count).RowIsValid(0) || value < 0) {
+				throw IOException("the server sent a damaged result: a count is not a number");
+			}
+			global.counted = idx_t(value);
+		}
+	}
+	auto give = MinValue<idx_t>(global.counted, STANDARD_VECTOR_SIZE);
+	global.counted -= give;
+	for (auto &column : output.data) {
+		EmptyColumn(column);
+	}
+	output.SetCardinality(give);
+	global.rows += give;
+}
+
+static void RemoteScanExecute(ClientContext &context, TableFunctionInput &input, DataChunk &output) {
+	auto &global = input.global_state->Cast<RemoteScanGlobalState>();
+	auto &local = input.local_state->Cast<RemoteScanLocalState>();
+	auto &plan = global.plan;
+	if (plan.count_only) {
+		return GiveCounted(context, global, local, output);
+	}
+	while (true) {
+		auto count = NextRows(context, global, local);
+		if (count == 0) {
+			return;
+		}
+		global.rows += count;
+		if (!plan.local_filter) {
+			for (idx_t i = 0; i < plan.outputs.size(); i++) {
+				if (plan.outputs[i].IsValid()) {
+					local.reader->Read(plan.outputs[i].GetIndex(), output.data[i]);
+				} else {
+					EmptyColumn(output.data[i]);
+				}
+			}
+			output.SetCardinality(count);
+			return;
+		}
+		local.wide.Reset();
+		local.reader->Read(local.wide);
+		auto selected = local.filter->SelectExpression(local.wide, local.selection);
+		if (selected == 0) {
+			continue;
+		}
+		for (idx_t i = 0; i < plan.outputs.size(); i++) {
+			if (plan.outputs[i].IsValid()) {
+				output.data[i].Reference(local.wide.data[plan.outputs[i].GetIndex()]);
+			} else {
+				EmptyColumn(output.data[i]);
+			}
+		}
+		output.SetCardinality(count);
+		if (selected < count) {
+			output.Slice(local.selection, selected);
+		}
+		return;
+	}
+}
+
+static OperatorPartitionData RemoteScanGetPartitionData(ClientContext &, TableFunctionGetPartitionInput &input) {
+	if (input.partition_info.RequiresPartitionColumns()) {
+		throw InternalException("a remote scan has no partition columns");
+	}
+	return OperatorPartitionData(input.local_state->Cast<RemoteScanLocalState>().batch_index);
+}
+
+//===--------------------------------------------------------------------===//
+// What the optimizer and EXPLAIN ask
+//===--------------------------------------------------------------------===//
+//! DuckDB's guess for a filter that it knows nothing of.
+static constexpr double FILTER_SELECTIVITY = 0.2;
+
+static unique_ptr<NodeStatistics> RemoteScanCardinality(ClientContext &, const FunctionData *bind_p) {
+	auto &bind = bind_p->Cast<RemoteScanBindData>();
+	if (!bind.source.estimated_rows.IsValid()) {
+		return bind.limit.IsValid() ? make_uniq<NodeStatistics>(bind.limit.GetIndex()) : nullptr;
+	}
+	auto rows = bind.source.estimated_rows.GetIndex();
+	if (!bind.filters.empty()) {
+		rows = MaxValue<idx_t>(1, idx_t(double(rows) * FILTER_SELECTIVITY));
+	}
+	if (bind.limit.IsValid()) {
+		rows = MinValue(rows, bind.limit.GetIndex());
+	}
+	return make_uniq<NodeStatistics>(rows);
+}
+
+static InsertionOrderPreservingMap<string> RemoteScanToString(TableFunctionToStringInput &input) {
+	InsertionOrderPreservingMap<string> result;
+	auto &bind = input.bind_data->Cast<RemoteScanBindData>();
+	result["Endpoint"] = bind.source.remote->Authority();
+	result["Database"] = bind.source.remote->Database();
+	auto sql = bind.planned_sql;
+	if (sql.empty()) {
+		vector<ColumnIndex> all;
+		for (idx_t i = 0; i < bind.source.columns.size(); i++) {
+			all.emplace_back(i);
+		}
+		sql = PlanRemoteScan(bind, all, vector<idx_t>(), nullptr, false).sql;
+	}
+	result["Remote SQL"] = sql;
+	return result;
+}
+
+static InsertionOrderPreservingMap<string> RemoteScanDynamicToString(TableFunctionDynamicToStringInput &input) {
+	InsertionOrderPreservingMap<string> result;
+	auto &bind = input.bind_data->Cast<RemoteScanBindData>();
+	result["Endpoint"] = bind.source.remote->Authority();
+	result["Database"] = bind.source.remote->Database();
+	if (!input.global_state) {
+		return result;
+	}
+	auto &global = input.global_state->Cast<RemoteScanGlobalState>();
+	result["Remote SQL"] = global.plan.sql;
+	result["Rows Received"] = to_string(global.rows.load());
+	result["Bytes Received"] = to_string(global.queue->Bytes());
+	return result;
+}
+
+static virtual_column_map_t RemoteScanVirtualColumns(ClientContext &, optional_ptr<FunctionData> bind_p) {
+	virtual_column_map_t result;
+	auto &bind = bind_p->Cast<RemoteScanBindData>();
+	result.insert(make_pair(COLUMN_IDENTIFIER_EMPTY, TableColumn("", LogicalType::BOOLEAN)));
+	if (bind.source.entry) {
+		result.insert(make_pair(COLUMN_IDENTIFIER_ROW_ID, TableColumn("rowid", LogicalType::ROW_TYPE)));
+	}
+	return result;
+}
+
+static BindInfo RemoteScanBindInfo(const optional_ptr<FunctionData> bind_p) {
+	auto entry = bind_p->Cast<RemoteScanBindData>().source.entry;
+	return entry ? BindInfo(*entry) : BindInfo(ScanType::EXTERNAL);
+}
+
+//===--------------------------------------------------------------------===//
+// The seam to the catalog
+//===--------------------------------------------------------------------===//
+bool IsRemoteScan(const TableFunction &function) {
+	return function.function == RemoteScanExecute;
+}
+
+TableFunction RemoteScanFunction() {
+	TableFunction function("openduck_scan", {}, RemoteScanExecute, nullptr, RemoteScanInitGlobal, RemoteScanInitLocal);
+	function.cardinality = RemoteScanCardinality;
+	function.pushdown_complex_filter = PushdownFilters;
+	function.to_string = RemoteScanToString;
+	function.dynamic_to_string = RemoteScanDynamicToString;
+	function.get_partition_data = RemoteScanGetPartitionData;
+	function.get_bind_info = RemoteScanBindInfo;
+	function.get_virtual_columns = RemoteScanVirtualColumns;
+	function.projection_pushdown = true;
+	function.filter_pushdown = true;
+	function.filter_prune = true;
+	function.verify_serialization = false;
+	return function;
+}
+
+RemoteStart RemoteScanStart(ClientContext &context, const PhysicalTableScan &scan) {
+	auto &bind = scan.bind_data->Cast<RemoteScanBindData>();
+	auto &remote = *bind.source.remote;
+	// A scan that a join will filter is better sent when the join knows its keys; now only the version is looked at.
+	auto later = scan.dynamic_filters && bind.dynamic_filters;
+	if (later && bind.source.catalog_version == 0) {
+		return RemoteStart::STARTED;
+	}
+	auto started = make_uniq<StartedScan>();
+	started->plan =
+	    PlanRemoteScan(bind, scan.column_ids, scan.projection_ids, optional_ptr<const TableFilterSet>(scan.table_filters.get()), false);
+	try {
+		started->stream = RemoteStream::Start(context, remote, started->plan.sql, bind.source.catalog_version, later);
+		od_error err = {};
+		auto code = started->stream->TryNext(started->first, err);
+		if (code == OD_E_STALE_CATALOG) {
+			return RemoteStart::STALE_CATALOG;
+		}
+		if (code != OD_OK) {
+			ThrowError(err);
+		}
+		started->finished = !started->first.owner;
+	} catch (InterruptException &) {
+		throw;
+	} catch (std::exception &ex) {
+		started->error = ErrorData(ex);
+	}
+	if (!later) {
+		RemoteClientState::Get(context)->Put(bind, std::move(started));
+	}
+	return RemoteStart::STARTED;
+}
+
+static bool RightSideRunsFirst(PhysicalOperatorType type) {
+	switch (type) {
+	case PhysicalOperatorType::HASH_JOIN:
+	case PhysicalOperatorType::NESTED_LOOP_JOIN:
+	case PhysicalOperatorType::BLOCKWISE_NL_JOIN:
+	case PhysicalOperatorType::PIECEWISE_MERGE_JOIN:
+	case PhysicalOperatorType::IE_JOIN:
+	case PhysicalOperatorType::ASOF_JOIN:
+	case PhysicalOperatorType::CROSS_PRODUCT:
+	case PhysicalOperatorType::POSITIONAL_JOIN:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void CollectScans(const PhysicalOperator &op, vector<const_reference<PhysicalTableScan>> &result) {
+	if (op.type == PhysicalOperatorType::TABLE_SCAN) {
+		auto &scan = op.Cast<PhysicalTableScan>();
+		if (IsRemoteScan(scan.function)) {
+			result.push_back(scan);
+		}
+	}
+	auto children = op.GetChildren();
+	if (RightSideRunsFirst(op.type)) {
+		std::reverse(children.begin(), children.end());
+	}
+	for (auto &child : children) {
+		CollectScans(child.get(), result);
+	}
+}
+
+vector<const_reference<PhysicalTableScan>> RemoteScans(const PhysicalOperator &plan) {
+	vector<const_reference<PhysicalTableScan>> result;
+	CollectScans(plan, result);
+	return result;
+}
+
+void RemoteScanDropUnused(ClientContext &context) {
+	RemoteClientState::Get(context)->DropStarted();
+}
+
+} // namespace openduck

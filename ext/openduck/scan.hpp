@@ -1,0 +1,170 @@
+//===----------------------------------------------------------------------===//
+// openduck/scan.hpp: the parts of a remote scan, shared between the scan*.cpp and pushdown*.cpp files
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "duckdb/main/client_context_state.hpp"
+#include "openduck/pushdown.hpp"
+#include "openduck/remote.hpp"
+#include "openduck/scan_decode.hpp"
+
+#include <condition_variable>
+#include <deque>
+
+namespace openduck {
+
+class RemoteScanBindData : public TableFunctionData {
+public:
+	RemoteScanSource source;
+	//! A query that may be used as a subquery (one SELECT, nothing volatile): its text without semicolon. Else empty.
+	string subquery;
+	//! Conditions that the server applies, as SQL.
+	vector<string> filters;
+	//! Rows that are needed at most.
+	optional_idx limit;
+	//! False if a join's run-time filter must not reach below a LIMIT that lies between them.
+	bool dynamic_filters = false;
+	//! What will be sent as far as the optimizer can tell; for EXPLAIN.
+	string planned_sql;
+
+	//! Whether filters, limit and projection can be added to what is read.
+	bool Wrappable() const {
+		return !source.relation.empty() || !subquery.empty();
+	}
+	unique_ptr<FunctionData> Copy() const override;
+	bool Equals(const FunctionData &other_p) const override;
+	bool SupportStatementCache() const override {
+		return false;
+	}
+};
+
+//! How one execution of a scan maps to one remote query.
+struct RemoteScanPlan {
+	string sql;
+	//! The server counts; no column is sent.
+	bool count_only = false;
+	//! The stream's columns.
+	vector<string> names;
+	vector<LogicalType> types;
+	//! For each column that the scan gives: the stream's column, or invalid for one without content.
+	vector<optional_idx> outputs;
+	//! Conditions that only the client can apply, over the stream's columns; null if there is none.
+	unique_ptr<Expression> local_filter;
+};
+
+//! FILTERS are by position in COLUMN_IDS. With OPTIONAL_FILTERS those that DuckDB could do without are used too.
+RemoteScanPlan PlanRemoteScan(const RemoteScanBindData &bind, const vector<ColumnIndex> &column_ids,
+                              const vector<idx_t> &projection_ids, optional_ptr<const TableFilterSet> filters,
+                              bool optional_filters);
+//! True if the server can apply all of FILTERS (by column).
+bool CanPushAll(const RemoteScanBindData &bind, const TableFilterSet &filters);
+
+//! The name and type of column ID of what is scanned.
+string ScanColumnSql(const RemoteScanBindData &bind, column_t id);
+LogicalType ScanColumnType(const RemoteScanBindData &bind, column_t id);
+
+//! A received payload; whoever holds it owns the message.
+struct RemotePayload {
+	od_msg *owner = nullptr;
+	od_slice bytes = {nullptr, 0};
+};
+
+//! One execution at the server.
+class RemoteStream {
+public:
+	~RemoteStream();
+	//! Sends PLAN's query. While a call blocks, CONTEXT's interrupt is looked at.
+	static unique_ptr<RemoteStream> Start(ClientContext &context, Remote &remote, const string &sql,
+	                                      uint64_t catalog_version, bool describe_only);
+	//! The next payload; false at the end. One thread at a time.
+	bool Next(RemotePayload &payload);
+	//! As Next, but reports instead of throwing.
+	od_code TryNext(RemotePayload &payload, od_error &err);
+	uint64_t Bytes() const;
+	uint64_t CatalogVersion() const;
+	//! Also stop waiting when another part of the running statement has failed.
+	void WatchExecutor() {
+		watch_executor = true;
+	}
+
+private:
+	static bool Interrupted(void *arg);
+
+	optional_ptr<ClientContext> context;
+	od_result *result = nullptr;
+	bool watch_executor = false;
+
+	friend class Remote;
+	static unique_ptr<RemoteStream> Start(optional_ptr<ClientContext> context, Remote &remote, const string &sql,
+	                                      uint64_t catalog_version, bool describe_only);
+};
+
+//! A stream that was started before its scan.
+struct StartedScan {
+	~StartedScan();
+	RemoteScanPlan plan;
+	unique_ptr<RemoteStream> stream;
+	//! The first answer.
+	RemotePayload first;
+	bool finished = false;
+	ErrorData error;
+};
+
+//! What the extension remembers of a client while it runs a statement.
+class RemoteClientState : public ClientContextState {
+public:
+	static shared_ptr<RemoteClientState> Get(ClientContext &context);
+	//! One id for all remote queries of a statement, so that the server counts it once.
+	string StatementId();
+	void Put(const FunctionData &bind_data, unique_ptr<StartedScan> scan);
+	unique_ptr<StartedScan> Take(const FunctionData &bind_data);
+	void DropStarted();
+	void QueryEnd() override;
+
+private:
+	mutex lock;
+	string statement_id;
+	unordered_map<const FunctionData *, unique_ptr<StartedScan>> started;
+};
+
+//! The payloads of a stream, dealt out to threads. Consecutive payloads form runs of about a row group, and a run is read
+//! by one thread: so each batch that an order-keeping INSERT sees is a whole row group, and is not copied again. Whoever is
+//! idle fetches, also for another thread's run.
+class PayloadQueue {
+public:
+	struct Run {
+		~Run();
+		idx_t index;
+		idx_t rows = 0;
+		idx_t bytes = 0;
+		bool full = false;
+		std::deque<RemotePayload> queue;
+	};
+
+	explicit PayloadQueue(unique_ptr<RemoteStream> stream_p) : stream(std::move(stream_p)) {
+	}
+
+	//! A payload that was received already, or (END) the stream's end.
+	void Push(const RemotePayload &payload, bool end);
+	//! The next payload for the thread that reads RUN (null at first); false at the stream's end.
+	bool Take(ClientContext &context, shared_ptr<Run> &run, RemotePayload &payload);
+	uint64_t Bytes();
+
+private:
+	void Add(const RemotePayload &payload);
+
+	mutex lock;
+	std::condition_variable changed;
+	unique_ptr<RemoteStream> stream;
+	shared_ptr<Run> filling;
+	idx_t run_count = 0;
+	bool fetching = false;
+	bool finished = false;
+	uint64_t bytes = 0;
+	ErrorData error;
+};
+
+//! The function itself, to tell our scans from others in a plan.
+bool IsRemoteScan(const TableFunction &function);
+
+} // namespace openduck
