@@ -363,7 +363,8 @@ def test_openduck_query_and_remote_give_rows(con, server):
     sql = "SELECT i, s FROM t WHERE i < 3 ORDER BY i"
     want = [(0, "s0"), (1, "s1"), (2, "s2")]
     assert con.execute("FROM openduck_query('cloud', '%s')" % sql).fetchall() == want
-    assert con.execute("FROM openduck_remote('cloud', 'main.one')").fetchall() == [(1,)]
+    remote = "FROM openduck_remote('%s', '', '%s', database := 'mydb')" % (server.url, sql)
+    assert con.execute(remote).fetchall() == want
     assert con.execute("SELECT count(*) FROM openduck_query('cloud', 'FROM big')").fetchall() == [(3000000,)]
 
 
