@@ -34,7 +34,7 @@ OUTSIDE = [
     (r"protobuf-c/|.*\.pb-c\.h$", ["src/query/wire"]),
     (r"nanoarrow|flatcc/", ["src/arrow"]),
     (r"duckdb\.h$", ["src/query/engine", "ext"]),
-    (r"duckdb\.hpp$|duckdb/", ["ext"]),
+    (r"duckdb\.hpp$|duckdb/|utf8proc_wrapper\.hpp$", ["ext"]),
     (r"libpq|postgres|sqlite3", ["src/storage/meta"]),
     (r"curl/|jansson", ["src/http"]),
     (r"microhttpd", ["src/query/gateway"]),
