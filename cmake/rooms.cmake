@@ -111,6 +111,19 @@ function(od_fuzz_targets)
     endforeach()
 endfunction()
 
+# od_programs(FOLDER...): a program for each C file in the folders, in build/.../programs: helpers of tests, benchmarks.
+function(od_programs)
+    foreach(dir ${ARGN})
+        file(GLOB programs CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/${dir}/*.c")
+        foreach(program ${programs})
+            get_filename_component(name "${program}" NAME_WE)
+            add_executable(${name} "${program}")
+            set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/programs")
+            od_test_links(${name})
+        endforeach()
+    endforeach()
+endfunction()
+
 # od_extension(NAME DIRS dirs... LINKS targets...): the loadable DuckDB extension ext/NAME.duckdb_extension.
 function(od_extension name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DIRS;LINKS")
