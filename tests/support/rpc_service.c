@@ -8,8 +8,6 @@
 #include "base/alloc.h"
 #include "base/banned.h"
 
-enum { MAX_QUEUED_RELAY = 4 };
-
 /* One call: of which method, and what is left to send. */
 typedef struct {
     rpc_service *service;
@@ -17,8 +15,7 @@ typedef struct {
     od_rpc_call *upstream; /* Relay */
     od_msg *chunk;
     unsigned long left, count;
-    size_t bytes, unsent;
-    bool ended;
+    size_t bytes;
     pthread_t thread;
     bool threaded;
 } call_state;
@@ -82,6 +79,11 @@ static bool wait_count(rpc_service *service, const unsigned *count, unsigned wan
 bool rpc_service_wait_gone(rpc_service *service, unsigned gone)
 {
     return wait_count(service, &service->gone, gone);
+}
+
+bool rpc_service_wait_messages(rpc_service *service, unsigned messages)
+{
+    return wait_count(service, &service->messages, messages);
 }
 
 bool rpc_service_wait_opened(rpc_service *service, unsigned opened)
@@ -153,11 +155,20 @@ static void send_or_finish(od_rpc_call *call, const od_rpc_out *out)
 
 /* ---- Echo ---- */
 
+static void count_message(rpc_service *service)
+{
+    pthread_mutex_lock(&service->lock);
+    service->messages++;
+    pthread_cond_broadcast(&service->changed);
+    pthread_mutex_unlock(&service->lock);
+}
+
 static void echo_message(void *user, od_rpc_call *call, od_msg *msg)
 {
+    call_state *state = user;
     od_rpc_out out = rpc_out(msg);
 
-    (void)user;
+    count_message(state->service);
     send_or_finish(call, &out);
     od_msg_unref(msg);
     if (od_rpc_call_room(call))
@@ -202,13 +213,11 @@ static void pump(call_state *state)
 
     while (state->left > 0 && od_rpc_call_room(state->call)) {
         state->left--;
-        state->unsent += out.len;
+        pthread_mutex_lock(&service->lock);
+        service->handed += out.len;
+        pthread_mutex_unlock(&service->lock);
         send_or_finish(state->call, &out);
     }
-    pthread_mutex_lock(&service->lock);
-    if (state->unsent > service->max_unsent)
-        service->max_unsent = state->unsent;
-    pthread_mutex_unlock(&service->lock);
     if (state->left == 0)
         od_rpc_call_finish(state->call, OD_GRPC_OK, NULL);
 }
@@ -232,7 +241,6 @@ static void stream_writable(void *user, od_rpc_call *call)
     call_state *state = user;
 
     (void)call;
-    state->unsent = 0; /* about; what counts is that it does not grow */
     pump(state);
 }
 
@@ -290,6 +298,7 @@ static void collect_message(void *user, od_rpc_call *call, od_msg *msg)
 {
     call_state *state = user;
 
+    count_message(state->service);
     state->count++;
     state->bytes += od_msg_len(msg);
     od_msg_unref(msg);
@@ -346,6 +355,21 @@ static const od_rpc_events FAIL = {fail_message, NULL, NULL, on_gone};
 static void open_fail(void *service, od_rpc_call *call)
 {
     state_open(service, call, &FAIL);
+    od_rpc_call_next(call);
+}
+
+static void abort_message(void *user, od_rpc_call *call, od_msg *msg)
+{
+    (void)user;
+    od_msg_unref(msg);
+    od_rpc_call_cancel(call);
+}
+
+static const od_rpc_events ABORT = {abort_message, NULL, NULL, on_gone};
+
+static void open_abort(void *service, od_rpc_call *call)
+{
+    state_open(service, call, &ABORT);
     od_rpc_call_next(call);
 }
 
@@ -443,7 +467,8 @@ const od_rpc_method RPC_SERVICE_METHODS[] = {
     {"/test.Rpc/Fail", open_fail},           {"/test.Rpc/Relay/Echo", open_relay},
     {"/test.Rpc/Relay/Stream", open_relay},  {"/test.Rpc/Relay/Hang", open_relay},
     {"/test.Rpc/Relay/Fail", open_relay},    {"/test.Rpc/Relay/Threaded", open_relay},
-    {"/test.Rpc/Relay/Nope", open_relay},
+    {"/test.Rpc/Relay/Nope", open_relay},    {"/test.Rpc/Relay/Abort", open_relay},
+    {"/test.Rpc/Abort", open_abort},
 };
 const size_t RPC_SERVICE_METHOD_COUNT = sizeof RPC_SERVICE_METHODS / sizeof *RPC_SERVICE_METHODS;
 

@@ -7,6 +7,7 @@
  *   /test.Rpc/Slow     asks for no message at all
  *   /test.Rpc/Hang     takes its request, never answers
  *   /test.Rpc/Fail     "STATUS TEXT": ends with that status
+ *   /test.Rpc/Abort    resets the stream when its request has come
  *   /test.Rpc/Relay/X  passes on to /test.Rpc/X of the service's upstream */
 #ifndef OD_TESTS_RPC_SERVICE_H
 #define OD_TESTS_RPC_SERVICE_H
@@ -21,7 +22,8 @@ typedef struct {
     unsigned opened, gone, clean; /* calls; of the gone ones those that ended cleanly */
     od_code last_code;            /* of the last that did not */
     char last_text[OD_ERROR_MESSAGE_SIZE];
-    size_t max_unsent; /* of Stream: bytes handed over and not yet room for more, at most */
+    size_t handed;     /* bytes that Stream has queued so far */
+    unsigned messages; /* that came, to Echo and Collect */
     od_endpoint upstream;
     bool verbose; /* tells on stdout how calls end */
 } rpc_service;
@@ -32,6 +34,7 @@ extern const size_t RPC_SERVICE_METHOD_COUNT;
 void rpc_service_init(rpc_service *service);
 /* Waits until GONE calls have ended; false after 5 seconds. */
 bool rpc_service_wait_gone(rpc_service *service, unsigned gone);
+bool rpc_service_wait_messages(rpc_service *service, unsigned messages);
 bool rpc_service_wait_opened(rpc_service *service, unsigned opened);
 
 /* A server with this service on a free loopback port; aborts on failure. */
