@@ -5,6 +5,7 @@
 
 #include "duckdb/common/exception/conversion_exception.hpp"
 #include "duckdb/common/string_util.hpp"
+#include "utf8proc_wrapper.hpp"
 
 namespace openduck {
 
@@ -62,9 +63,20 @@ static bool TypeIsOfKind(ExceptionType type, od_kind kind) {
 	}
 }
 
+string ForeignText(const char *data, idx_t size) {
+	string text(data, size);
+	if (!Utf8Proc::IsValid(text.data(), text.size())) {
+		for (auto &byte : text) {
+			byte = uint8_t(byte) < 0x80 ? byte : '?';
+		}
+	}
+	return text;
+}
+
 void ThrowError(const od_error &err) {
+	auto message = ForeignText(err.message, strlen(err.message));
 	string text;
-	auto named = TypeFromText(err.message, text);
+	auto named = TypeFromText(message, text);
 	if (err.code == OD_E_CANCELLED || string(err.sqlstate) == "57014") {
 		throw InterruptException();
 	}
@@ -93,8 +105,7 @@ void ThrowError(const od_error &err) {
 	case OD_KIND_IO:
 		throw IOException("%s", text);
 	default:
-		throw IOException("%s", StringUtil::StartsWith(err.message, "INTERNAL") ? string(err.message)
-		                                                                        : "INTERNAL: " + string(err.message));
+		throw IOException("%s", StringUtil::StartsWith(message, "INTERNAL") ? message : "INTERNAL: " + message);
 	}
 }
 

@@ -188,13 +188,12 @@ static OperatorPartitionData RemoteScanGetPartitionData(ClientContext &, TableFu
 //===--------------------------------------------------------------------===//
 //! DuckDB's guess for a filter that it knows nothing of.
 static constexpr double FILTER_SELECTIVITY = 0.2;
+//! Ours for what a query gives: a plan for too many rows goes less wrong than one for too few.
+static constexpr idx_t UNKNOWN_ROWS = 10000;
 
 static unique_ptr<NodeStatistics> RemoteScanCardinality(ClientContext &, const FunctionData *bind_p) {
 	auto &bind = bind_p->Cast<RemoteScanBindData>();
-	if (!bind.source.estimated_rows.IsValid()) {
-		return bind.limit.IsValid() ? make_uniq<NodeStatistics>(bind.limit.GetIndex()) : nullptr;
-	}
-	auto rows = bind.source.estimated_rows.GetIndex();
+	auto rows = bind.source.estimated_rows.IsValid() ? bind.source.estimated_rows.GetIndex() : UNKNOWN_ROWS;
 	if (!bind.filters.empty()) {
 		rows = MaxValue<idx_t>(1, idx_t(double(rows) * FILTER_SELECTIVITY));
 	}

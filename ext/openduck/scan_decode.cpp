@@ -8,6 +8,9 @@
 
 namespace openduck {
 
+//! The alignment that DuckDB's values need at most.
+static constexpr idx_t ALIGNMENT = 8;
+
 [[noreturn]] static void Corrupt(const string &what) {
 	throw IOException("the server sent a damaged result: %s", what);
 }
@@ -111,7 +114,7 @@ private:
 		if (count == 0) {
 			return;
 		}
-		if (reinterpret_cast<uintptr_t>(data) % MinValue<idx_t>(width, 8)) {
+		if (reinterpret_cast<uintptr_t>(data) % MinValue(width, ALIGNMENT)) {
 			Corrupt("a buffer is not aligned");
 		}
 		if (type.id() == LogicalTypeId::BOOLEAN) {
@@ -256,11 +259,26 @@ NativeReader::~NativeReader() {
 	od_ipc_reader_free(reader);
 }
 
+//! A server that writes its lengths in another way than ours has its payload anywhere in the message.
+static od_msg *CopyAligned(od_slice &payload) {
+	od_msg *copy = nullptr;
+	od_error err = {};
+	if (od_msg_create(payload.len, 0, &copy, &err) != OD_OK) {
+		ThrowError(err);
+	}
+	memcpy(od_msg_data(copy), payload.data, payload.len);
+	payload.data = od_msg_data(copy);
+	return copy;
+}
+
 void NativeReader::Start(od_msg *owner, od_slice payload) {
-	keep = make_buffer<MessageBuffer>(owner);
 	batch = nullptr;
 	offset = 0;
 	count = 0;
+	keep = make_buffer<MessageBuffer>(owner);
+	if (reinterpret_cast<uintptr_t>(payload.data) % ALIGNMENT) {
+		keep = make_buffer<MessageBuffer>(CopyAligned(payload));
+	}
 	bool same = false;
 	od_error err = {};
 	if (od_ipc_reader_start(reader, payload, &same, &err) != OD_OK) {

@@ -57,12 +57,13 @@ static string FromItem(const RemoteScanBindData &bind) {
 	if (!bind.source.relation.empty()) {
 		return bind.source.relation;
 	}
-	// The line feed ends a comment that the text may end with.
 	string names;
 	for (auto &column : bind.source.columns) {
 		names += (names.empty() ? "" : ", ") + KeywordHelper::WriteQuoted(column.name, '"');
 	}
-	return "(" + bind.subquery + "\n) AS q(" + names + ")";
+	// The text may end with a comment, which a line feed ends.
+	auto end = bind.subquery.find("--") == string::npos ? ")" : "\n)";
+	return "(" + bind.subquery + end + " AS q(" + names + ")";
 }
 
 static string BuildSql(const RemoteScanBindData &bind, const RemoteScanPlan &plan, const vector<string> &columns,

@@ -134,7 +134,11 @@ static string Format(const LogicalType &type) {
 
 static string SignatureOf(const ArrowSchema &field) {
 	auto text = od_schema_metadata(&field, "openduck:type");
-	return string(const_char_ptr_cast(text.data), text.len);
+	return ForeignText(const_char_ptr_cast(text.data), text.len);
+}
+
+static string Text(const char *text) {
+	return text ? ForeignText(text, strlen(text)) : string();
 }
 
 [[noreturn]] static void Differs(const string &column, const string &expected, const string &got) {
@@ -152,8 +156,8 @@ static void CheckChildren(const ArrowSchema &field, const string &column, const 
 	}
 	for (idx_t i = 0; i < children.size(); i++) {
 		auto &child = *field.children[i];
-		if (named && children[i].first != (child.name ? child.name : "")) {
-			Differs(column, "a field '" + children[i].first + "'", "'" + string(child.name ? child.name : "") + "'");
+		if (named && children[i].first != Text(child.name)) {
+			Differs(column, "a field '" + children[i].first + "'", "'" + Text(child.name) + "'");
 		}
 		CheckField(child, column + "." + children[i].first, children[i].second);
 	}
@@ -170,7 +174,7 @@ static void CheckField(const ArrowSchema &field, const string &column, const Log
 		Differs(column, type.ToString(), got.empty() ? "a field without its type" : got);
 	}
 	if (!field.format || format != field.format || field.dictionary) {
-		Differs(column, expected + " as '" + format + "'", "'" + string(field.format ? field.format : "") + "'");
+		Differs(column, expected + " as '" + format + "'", "'" + Text(field.format) + "'");
 	}
 	switch (type.id()) {
 	case LogicalTypeId::LIST:
@@ -188,8 +192,8 @@ static void CheckField(const ArrowSchema &field, const string &column, const Log
 		}
 		for (idx_t i = 1; i < children.size(); i++) {
 			auto &child = *field.children[i];
-			if (children[i].first != (child.name ? child.name : "")) {
-				Differs(column, "a member '" + children[i].first + "'", "'" + string(child.name ? child.name : "") + "'");
+			if (children[i].first != Text(child.name)) {
+				Differs(column, "a member '" + children[i].first + "'", "'" + Text(child.name) + "'");
 			}
 		}
 		return CheckChildren(field, column, children, false);
@@ -229,7 +233,7 @@ vector<pair<string, string>> ReadDescription(od_slice payload) {
 	for (int64_t i = 0; i < schema.n_children; i++) {
 		auto &field = *schema.children[i];
 		auto type = od_schema_metadata(&field, "openduck:sql_type");
-		result.emplace_back(field.name ? field.name : "", string(const_char_ptr_cast(type.data), type.len));
+		result.emplace_back(Text(field.name), ForeignText(const_char_ptr_cast(type.data), type.len));
 	}
 	return result;
 }
