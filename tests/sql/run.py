@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs sqllogictest files against an attached server. usage: tests/sql/run.py [tests/sql/query/X.test...]   (default: all)
+"""Runs sqllogictest files against an attached server. usage: tests/sql/run.py [FILE...]   (default: all)
 
-Each file gets a fresh server with the databases `mydb` and `other`, and a fresh DuckDB with the extension loaded. Records:
+Each file gets a fresh server with the databases `mydb` and `other`, and a fresh DuckDB with the extension. Records:
 
   server                      the statements up to a blank line run at the server, in mydb
   statement ok                must work
@@ -18,7 +18,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "e2e"))
 
-import services
+import services  # noqa: E402
 
 
 class Failure(AssertionError):
@@ -45,6 +45,12 @@ def records(path):
                 rest, expected = rest[:at], rest[at + 1 :]
             yield start, words, "\n".join(rest), expected
             block = []
+
+
+def fill(text, names):
+    for name, value in names.items():
+        text = text.replace(name, value)
+    return text
 
 
 def show(value):
@@ -93,11 +99,9 @@ def run(path):
             names = {"${URL}": server.url, "${HOST}": server.url.removeprefix("http://"), "${TMP}": tmp}
             try:
                 for line, words, sql, expected in records(path):
-                    for name, value in names.items():
-                        sql = sql.replace(name, value)
-                        expected = [e.replace(name, value) for e in expected] if expected else expected
+                    wanted = [fill(e, names) for e in expected] if expected else expected
                     try:
-                        check(con, client, words, sql, expected)
+                        check(con, client, words, fill(sql, names), wanted)
                     except Exception as e:
                         raise Failure("%s:%d: %s: %s" % (path, line, type(e).__name__, e)) from e
             finally:
