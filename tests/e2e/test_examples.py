@@ -43,7 +43,7 @@ def run(command, **env):
 
 
 def test_every_example_has_a_test():
-    known = {"client_cli.sh", "client_python.py", "dev_stack.sh"}
+    known = {"client.c", "client_cli.sh", "client_python.py", "dev_stack.sh"}
     assert {p.name for p in EXAMPLES.iterdir() if p.suffix in (".sh", ".py", ".c")} == known
 
 
@@ -62,6 +62,14 @@ def test_client_python(flights):
     assert "(51, 'HNL', 1301)" in out
     assert "v1.5.5" in out
     flights.wait_idle()
+
+
+def test_client_c(flights):
+    program = services.BUILD / "programs" / "client"
+    out = run([program, flights.url, "flights", "SELECT distance::BIGINT FROM flights"])
+    assert out == "336776 rows, sum 350217607\n"
+    done = services.subprocess.run([program, flights.url, "flights", "FROM nothere"], capture_output=True, check=False)
+    assert done.returncode == 1 and b"nothere" in done.stderr
 
 
 def test_dev_stack():
