@@ -26,7 +26,10 @@ struct od_ipc_writer {
     od_buf heads;
     od_buf parts; /* od_slice */
     od_buf nodes, spans;
-    size_t pending, last;
+    size_t pending;
+    struct {
+        size_t messages, heads, parts, pending;
+    } mark; /* before the last _add */
 };
 
 static const uint8_t end_mark[8] = {0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0};
@@ -74,7 +77,7 @@ static void forget_pending(od_ipc_writer *writer)
     for (size_t i = 0; i < writer->arrays.len / sizeof *arrays; i++)
         arrays[i].release(&arrays[i]);
     writer->arrays.len = writer->messages.len = writer->heads.len = writer->parts.len = 0;
-    writer->pending = writer->last = 0;
+    writer->pending = 0;
 }
 
 void od_ipc_writer_free(od_ipc_writer *writer)
@@ -202,7 +205,6 @@ static od_code add_message(od_ipc_writer *writer, struct ArrowArrayView *const *
     OD_TRY(od_buf_append(&writer->heads, writer->head.data, message.head_len, err));
     OD_TRY(od_buf_append(&writer->messages, &message, sizeof message, err));
     writer->pending += message.head_len + body;
-    writer->last += message.head_len + body;
 out:
     return rc;
 }
@@ -239,12 +241,15 @@ od_code od_ipc_writer_add(od_ipc_writer *writer, struct ArrowArray *array, od_er
     if (na == NANOARROW_OK && writer->view.offset != 0)
         na = EINVAL;
     bool first = writer->arrays.len == 0;
-    writer->last = 0;
     rc = na == NANOARROW_OK ? od_buf_append(&writer->arrays, &taken, sizeof taken, err) : na_fail(na, &why, err);
     if (rc != OD_OK) {
         taken.release(&taken);
         return rc;
     }
+    writer->mark.messages = writer->messages.len;
+    writer->mark.heads = writer->heads.len;
+    writer->mark.parts = writer->parts.len;
+    writer->mark.pending = writer->pending;
     /* On a failure below the array stays until the next flush or free. */
     if (first)
         OD_TRY(add_dictionaries(writer, writer->schema, &writer->view, err));
@@ -258,9 +263,15 @@ size_t od_ipc_writer_pending(const od_ipc_writer *writer)
     return writer->schema_bytes.len + writer->pending + sizeof end_mark;
 }
 
-size_t od_ipc_writer_last(const od_ipc_writer *writer)
+void od_ipc_writer_drop(od_ipc_writer *writer)
 {
-    return writer->last;
+    writer->arrays.len -= sizeof(struct ArrowArray);
+    struct ArrowArray *last = (struct ArrowArray *)(void *)(writer->arrays.data + writer->arrays.len);
+    last->release(last);
+    writer->messages.len = writer->mark.messages;
+    writer->heads.len = writer->mark.heads;
+    writer->parts.len = writer->mark.parts;
+    writer->pending = writer->mark.pending;
 }
 
 od_code od_ipc_writer_flush(od_ipc_writer *writer, od_msg **out, od_error *err)

@@ -52,8 +52,8 @@ OD_MUST_CHECK od_code od_ipc_writer_empty(od_ipc_writer *writer, od_msg **out, o
 OD_MUST_CHECK od_code od_ipc_writer_add(od_ipc_writer *writer, struct ArrowArray *array, od_error *err);
 /* The next payload's bytes by what has been added. */
 size_t od_ipc_writer_pending(const od_ipc_writer *writer);
-/* Bytes that the array added last takes. */
-size_t od_ipc_writer_last(const od_ipc_writer *writer);
+/* Takes the array added last out of the next payload again; only once after an _add. */
+void od_ipc_writer_drop(od_ipc_writer *writer);
 /* Makes a payload of all that was added since the last one: schema, dictionaries, batches, end mark. */
 OD_MUST_CHECK od_code od_ipc_writer_flush(od_ipc_writer *writer, od_msg **out, od_error *err);
 

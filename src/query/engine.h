@@ -16,7 +16,7 @@ typedef struct {
 
 typedef struct {
     const od_engine_database *databases;
-    size_t database_count;    /* 0: one in-memory database called "memory" */
+    size_t database_count; /* 0: one in-memory database called "memory" */
     bool read_only;
     unsigned threads;         /* 0: as many as cores */
     const char *memory_limit; /* NULL: DuckDB's default */
@@ -40,19 +40,21 @@ const char *od_engine_version(void); /* "v1.5.5" */
 uint64_t od_engine_catalog_version(const od_engine *engine);
 
 typedef struct {
-    od_slice sql;      /* UTF-8; of several statements all but the last run in od_execution_start */
+    od_slice sql;      /* UTF-8; of several statements all but the last run in the first od_execution_next */
     od_slice database; /* empty: the first one */
     od_format format;
     bool describe_only;
     uint64_t expected_catalog_version; /* 0: any; else OD_E_STALE_CATALOG when it differs */
 } od_execution_request;
 
-/* Leases a connection, parses and prepares; with describe_only it stops there, else the last statement is started. Blocks while
- * DuckDB plans, not while it computes the result. Errors carry DuckDB's kind and text.
- *   OD_E_NOT_FOUND   no such database is served */
+/* Leases a connection and parses; a single statement is prepared, and started unless describe_only is set. Blocks while DuckDB
+ * plans, not while it computes. Errors carry DuckDB's kind and text.
+ *   OD_E_NOT_FOUND       no such database is served
+ *   OD_E_STALE_CATALOG   expected_catalog_version is not the current one; nothing has run
+ *   OD_E_INVALID         no statement, parameters in it, or describe_only with several statements */
 OD_MUST_CHECK od_code od_execution_start(od_engine *engine, const od_execution_request *request, od_execution **out,
                                          od_error *err);
-/* The catalog version that it runs against. */
+/* The catalog version that it runs against; of a statement that changes the catalog, the one that it makes. */
 uint64_t od_execution_catalog_version(const od_execution *execution);
 /* Computes and encodes the next payload, a whole IPC stream; *out is NULL after the last. The first call gives a payload even
  * if there are no rows. The first payload holds one chunk of at most 2,048 rows, later ones grow to batch_bytes. */

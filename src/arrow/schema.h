@@ -1,0 +1,20 @@
+/* arrow/schema.h: schemas of the C data interface, made by hand. */
+#ifndef OD_ARROW_SCHEMA_H
+#define OD_ARROW_SCHEMA_H
+
+#include <stdint.h>
+
+#include "arrow/c_data.h"
+#include "base/buf.h"
+
+/* Makes OUT (uninitialised) a nullable field with CHILD_COUNT children, which the caller then makes too; NAME and FORMAT are copied. */
+OD_MUST_CHECK od_code od_schema_make(struct ArrowSchema *out, const char *name, const char *format, int64_t child_count,
+                                     od_error *err);
+/* Makes OUT (uninitialised) a copy of its own of SCHEMA. */
+OD_MUST_CHECK od_code od_schema_copy(const struct ArrowSchema *schema, struct ArrowSchema *out, od_error *err);
+/* Adds or replaces one entry of FIELD's metadata; FIELD was made by one of the above. */
+OD_MUST_CHECK od_code od_schema_set_metadata(struct ArrowSchema *field, const char *key, od_slice value, od_error *err);
+/* Releases SCHEMA unless it is empty (its release NULL). */
+void od_schema_release(struct ArrowSchema *schema);
+
+#endif

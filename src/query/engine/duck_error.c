@@ -1,0 +1,64 @@
+#include <string.h>
+
+#include "query/engine/engine_internal.h"
+#include "base/banned.h"
+
+/* The words before " Error: " in DuckDB's messages (its Exception::ExceptionTypeToString). */
+static const struct {
+    const char *prefix;
+    od_code code;
+    const char *sqlstate; /* NULL: the code's own */
+} kinds[] = {
+    {"Catalog", OD_E_CATALOG, NULL},
+    {"Dependency", OD_E_CATALOG, "2BP01"},
+    {"Binder", OD_E_BINDER, NULL},
+    {"Parser", OD_E_PARSER, NULL},
+    {"Syntax", OD_E_PARSER, NULL},
+    {"Conversion", OD_E_CONVERSION, NULL},
+    {"Out of Range", OD_E_CONVERSION, "22003"},
+    {"Mismatch Type", OD_E_CONVERSION, "22018"},
+    {"Divide by Zero", OD_E_CONVERSION, "22012"},
+    {"Decimal", OD_E_CONVERSION, NULL},
+    {"Sequence", OD_E_CONVERSION, "2200H"},
+    {"Constraint", OD_E_CONSTRAINT, NULL},
+    {"Invalid Input", OD_E_INVALID, NULL},
+    {"Invalid Configuration", OD_E_INVALID, NULL},
+    {"Settings", OD_E_INVALID, NULL},
+    {"Parameter Not Resolved", OD_E_INVALID, NULL},
+    {"Parameter Not Allowed", OD_E_INVALID, NULL},
+    {"Missing Extension", OD_E_INVALID, NULL},
+    {"Extension Autoloading", OD_E_INVALID, NULL},
+    {"Not implemented", OD_E_NOT_IMPLEMENTED, NULL},
+    {"IO", OD_E_IO, NULL},
+    {"HTTP", OD_E_IO, "08000"},
+    {"Connection", OD_E_IO, "08000"},
+    {"Network", OD_E_IO, "08000"},
+    {"TransactionContext", OD_E_TRANSACTION, NULL},
+    {"INTERRUPT", OD_E_CANCELLED, NULL},
+    {"Permission", OD_E_PERMISSION, NULL},
+    {"Out of Memory", OD_E_NO_MEMORY, NULL},
+};
+
+od_code od_duck_fail(od_error *err, const char *text)
+{
+    static const char mark[] = " Error: ";
+    if (text == NULL || text[0] == '\0')
+        return od_fail(err, OD_E_INTERNAL, "the database failed without a reason");
+    const char *found = strstr(text, mark);
+    size_t prefix = found != NULL ? (size_t)(found - text) : 0;
+    if (found != NULL && prefix <= 24 && memchr(text, '\n', prefix) == NULL) {
+        const char *message = found + sizeof mark - 1;
+        for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+            if (strlen(kinds[i].prefix) != prefix || memcmp(kinds[i].prefix, text, prefix) != 0)
+                continue;
+            od_code code = od_fail(err, kinds[i].code, "%s", message);
+            if (err != NULL && kinds[i].sqlstate != NULL)
+                memcpy(err->sqlstate, kinds[i].sqlstate, sizeof err->sqlstate);
+            return code;
+        }
+        return od_fail(err, OD_E_INTERNAL, "%s", message);
+    }
+    if (strncmp(text, "Error: ", 7) == 0)
+        text += 7;
+    return od_fail(err, OD_E_INTERNAL, "%s", text);
+}

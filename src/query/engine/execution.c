@@ -1,0 +1,405 @@
+#include "query/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "base/deadline.h"
+#include "query/engine/engine_internal.h"
+#include "query/engine/execution_internal.h"
+#include "base/banned.h"
+
+static od_code cancelled(od_error *err)
+{
+    return od_fail(err, OD_E_CANCELLED, "the execution was cancelled");
+}
+
+/* An error of DuckDB, or the interrupt that caused it. */
+static od_code failed(const od_execution *execution, const char *text, od_error *err)
+{
+    return atomic_load(&execution->interrupted) ? cancelled(err) : od_duck_fail(err, text);
+}
+
+/* ---- what a statement may do ---- */
+
+static bool contains_word(const char *sql, const char *word)
+{
+    return strcasestr(sql, word) != NULL;
+}
+
+od_effect od_effect_of(duckdb_statement_type type, const char *sql)
+{
+    switch (type) {
+    case DUCKDB_STATEMENT_TYPE_SELECT:
+        return OD_EFFECT_READS;
+    case DUCKDB_STATEMENT_TYPE_EXPLAIN: /* EXPLAIN ANALYZE runs what it explains */
+        return contains_word(sql, "analy") ? OD_EFFECT_ANYTHING : OD_EFFECT_READS;
+    case DUCKDB_STATEMENT_TYPE_INSERT:
+    case DUCKDB_STATEMENT_TYPE_UPDATE:
+    case DUCKDB_STATEMENT_TYPE_DELETE:
+    case DUCKDB_STATEMENT_TYPE_MERGE_INTO:
+    case DUCKDB_STATEMENT_TYPE_COPY:
+        return OD_EFFECT_WRITES;
+    case DUCKDB_STATEMENT_TYPE_CREATE:
+    case DUCKDB_STATEMENT_TYPE_DROP:
+    case DUCKDB_STATEMENT_TYPE_ALTER:
+        return contains_word(sql, "temp") ? OD_EFFECT_ANYTHING : OD_EFFECT_DEFINES;
+    default:
+        return OD_EFFECT_ANYTHING;
+    }
+}
+
+/* Called before a statement of this effect begins and after it ended. */
+static void mark_change(od_engine *engine, od_effect effect)
+{
+    if (effect == OD_EFFECT_READS)
+        return;
+    atomic_fetch_add(&engine->data_version, 1);
+    if (effect != OD_EFFECT_WRITES && atomic_fetch_add(&engine->catalog_version, 1) == UINT64_MAX)
+        atomic_fetch_add(&engine->catalog_version, 1); /* 0 means "any" */
+}
+
+static void begin_effect(od_execution *execution, od_effect effect)
+{
+    mark_change(execution->engine, effect);
+    if (effect == OD_EFFECT_ANYTHING)
+        execution->lease->soiled = true;
+    if (effect == OD_EFFECT_DEFINES || effect == OD_EFFECT_ANYTHING)
+        execution->catalog_version = od_engine_catalog_version(execution->engine);
+    execution->effect = effect;
+}
+
+static void end_effect(od_execution *execution)
+{
+    od_effect effect = execution->effect;
+    execution->effect = OD_EFFECT_READS;
+    mark_change(execution->engine, effect);
+    if (effect == OD_EFFECT_DEFINES || effect == OD_EFFECT_ANYTHING)
+        execution->catalog_version = od_engine_catalog_version(execution->engine);
+}
+
+/* ---- preparing ---- */
+
+static od_code check_prepared(duckdb_prepared_statement prepared, od_error *err)
+{
+    idx_t parameters = duckdb_nparams(prepared);
+    if (parameters > 0)
+        return od_fail(err, OD_E_INVALID, "the statement has %llu parameters, which cannot be given here: write values",
+                       (unsigned long long)parameters);
+    return OD_OK;
+}
+
+/* Prepares the INDEXth of the extracted statements. */
+static od_code prepare(od_execution *execution, idx_t index, duckdb_prepared_statement *out, od_error *err)
+{
+    od_code rc = OD_OK;
+    *out = NULL;
+    if (duckdb_prepare_extracted_statement(execution->lease->connection, execution->extracted, index, out) ==
+        DuckDBError)
+        rc = failed(execution, *out != NULL ? duckdb_prepare_error(*out) : NULL, err);
+    if (rc == OD_OK)
+        rc = check_prepared(*out, err);
+    if (rc != OD_OK)
+        duckdb_destroy_prepare(out);
+    return rc;
+}
+
+static od_code extract(od_execution *execution, od_error *err)
+{
+    duckdb_connection connection = execution->lease->connection;
+    execution->statement_count = duckdb_extract_statements(connection, execution->sql, &execution->extracted);
+    if (execution->statement_count > 0)
+        return OD_OK;
+    const char *why = execution->extracted != NULL ? duckdb_extract_statements_error(execution->extracted) : NULL;
+    return why != NULL ? od_duck_fail(err, why) : od_fail(err, OD_E_INVALID, "the text holds no statement");
+}
+
+/* Finds or makes the one statement's prepared form. */
+static od_code prepare_single(od_execution *execution, od_error *err)
+{
+    od_code rc;
+    od_slice sql = od_slice_of(execution->sql, execution->sql_len);
+    uint64_t data_version = atomic_load(&execution->engine->data_version);
+    execution->kept = od_lease_find(execution->lease, sql, data_version);
+    if (execution->kept != NULL) {
+        execution->prepared = execution->kept->prepared;
+        execution->last_effect = OD_EFFECT_READS;
+        return OD_OK;
+    }
+    OD_TRY(extract(execution, err));
+    if (execution->statement_count > 1)
+        return execution->describe_only
+                   ? od_fail(err, OD_E_INVALID, "only a single statement can be described, not %llu",
+                             (unsigned long long)execution->statement_count)
+                   : OD_OK;
+    duckdb_prepared_statement prepared;
+    OD_TRY(prepare(execution, 0, &prepared, err));
+    duckdb_statement_type type = duckdb_prepared_statement_type(prepared);
+    execution->last_effect = od_effect_of(type, execution->sql);
+    if (type == DUCKDB_STATEMENT_TYPE_SELECT && sql.len <= OD_ENGINE_STATEMENT_TEXT) {
+        execution->kept = od_lease_keep(execution->lease, sql, data_version, prepared);
+        if (execution->kept == NULL)
+            return od_fail(err, OD_E_NO_MEMORY, "out of memory");
+    } else {
+        execution->owned = prepared;
+    }
+    execution->prepared = prepared;
+out:
+    return rc;
+}
+
+/* ---- running ---- */
+
+static od_code check_stale(const od_execution *execution, od_error *err)
+{
+    uint64_t expected = execution->expected_catalog_version;
+    uint64_t current = od_engine_catalog_version(execution->engine);
+    if (expected != 0 && expected != current)
+        return od_fail(err, OD_E_STALE_CATALOG, "the catalog changed since the statement was bound");
+    return OD_OK;
+}
+
+/* Arrow's options are read when a statement starts. */
+static od_code set_arrow_options(od_execution *execution, od_error *err)
+{
+    od_lease *lease = execution->lease;
+    od_code rc = OD_OK;
+    bool lossless = execution->format == OD_FORMAT_LOSSLESS;
+    if (execution->format == OD_FORMAT_NATIVE)
+        return OD_OK;
+    if (!lease->arrow_fixed && execution->engine->external_access) {
+        /* Clients may have changed the instance's. */
+        OD_TRY(od_duck_run(lease->connection, "SET SESSION produce_arrow_string_view = false", err));
+        OD_TRY(od_duck_run(lease->connection, "SET SESSION arrow_output_list_view = false", err));
+        OD_TRY(od_duck_run(lease->connection, "SET SESSION arrow_output_version = '1.0'", err));
+        OD_TRY(od_duck_run(lease->connection, "SET SESSION arrow_large_buffer_size = false", err));
+    }
+    if (!lease->arrow_fixed || lease->lossless != lossless)
+        OD_TRY(od_duck_run(lease->connection,
+                           lossless ? "SET SESSION arrow_lossless_conversion = true"
+                                    : "SET SESSION arrow_lossless_conversion = false",
+                           err));
+    lease->arrow_fixed = true;
+    lease->lossless = lossless;
+out:
+    return rc;
+}
+
+static od_code start_statement(od_execution *execution, od_error *err)
+{
+    od_code rc;
+    OD_TRY(set_arrow_options(execution, err));
+    OD_TRY(check_stale(execution, err));
+    begin_effect(execution, execution->last_effect);
+    duckdb_state state = duckdb_pending_prepared_streaming(execution->prepared, &execution->pending);
+    if (state == DuckDBError)
+        return failed(execution, duckdb_pending_error(execution->pending), err);
+    /* A reading statement may have been bound to a catalog that changed meanwhile. */
+    if (execution->last_effect == OD_EFFECT_READS)
+        OD_TRY(check_stale(execution, err));
+    execution->started = true;
+out:
+    return rc;
+}
+
+/* Runs a leading statement to its end, its rows unseen. */
+static od_code run_through(od_execution *execution, idx_t index, od_error *err)
+{
+    duckdb_prepared_statement prepared;
+    duckdb_result result;
+    od_code rc = prepare(execution, index, &prepared, err);
+    if (rc != OD_OK)
+        return rc;
+    begin_effect(execution, od_effect_of(duckdb_prepared_statement_type(prepared), execution->sql));
+    duckdb_state state = duckdb_execute_prepared_streaming(prepared, &result);
+    duckdb_data_chunk chunk = NULL;
+    while (state != DuckDBError && !atomic_load(&execution->interrupted) &&
+           (chunk = duckdb_fetch_chunk(result)) != NULL)
+        duckdb_destroy_data_chunk(&chunk);
+    const char *why = duckdb_result_error(&result);
+    if (state == DuckDBError || (why != NULL && why[0] != '\0') || atomic_load(&execution->interrupted))
+        rc = failed(execution, why, err);
+    duckdb_destroy_result(&result);
+    duckdb_destroy_prepare(&prepared);
+    end_effect(execution);
+    return rc;
+}
+
+static od_code run_leading(od_execution *execution, od_error *err)
+{
+    od_code rc = OD_OK;
+    idx_t last = execution->statement_count - 1;
+    for (idx_t i = 0; i < last && rc == OD_OK; i++)
+        rc = run_through(execution, i, err);
+    if (rc == OD_OK)
+        rc = prepare(execution, last, &execution->owned, err);
+    if (rc != OD_OK)
+        return rc;
+    execution->prepared = execution->owned;
+    execution->last_effect = od_effect_of(duckdb_prepared_statement_type(execution->owned), execution->sql);
+    return start_statement(execution, err);
+}
+
+/* ---- the door ---- */
+
+static od_code create(od_engine *engine, const od_execution_request *request, od_lease_pool *pool, od_execution **out,
+                      od_error *err)
+{
+    od_execution *execution = od_calloc(1, sizeof *execution);
+    if (execution == NULL)
+        return od_fail(err, OD_E_NO_MEMORY, "out of memory");
+    execution->engine = engine;
+    execution->format = request->format;
+    execution->describe_only = request->describe_only;
+    execution->expected_catalog_version = request->expected_catalog_version;
+    execution->catalog_version = od_engine_catalog_version(engine);
+    execution->next_chunks = 1;
+    atomic_init(&execution->interrupted, false);
+    od_code rc = OD_OK;
+    execution->sql_len = request->sql.len;
+    execution->sql = od_strndup((const char *)request->sql.data, request->sql.len);
+    if (execution->sql == NULL)
+        rc = od_fail(err, OD_E_NO_MEMORY, "out of memory");
+    if (rc == OD_OK)
+        rc = od_lease_take(pool, &execution->lease, err);
+    if (rc != OD_OK) {
+        od_execution_end(execution);
+        return rc;
+    }
+    *out = execution;
+    return OD_OK;
+}
+
+static od_lease_pool *pool_of(od_engine *engine, od_slice database)
+{
+    if (database.len == 0)
+        return &engine->pools[0];
+    for (size_t i = 0; i < engine->database_count; i++)
+        if (od_slice_equal(od_slice_str(engine->names[i]), database))
+            return &engine->pools[i];
+    return NULL;
+}
+
+od_code od_execution_start(od_engine *engine, const od_execution_request *request, od_execution **out, od_error *err)
+{
+    od_code rc;
+    od_execution *execution = NULL;
+    *out = NULL;
+    od_lease_pool *pool = pool_of(engine, request->database);
+    if (pool == NULL)
+        return od_fail(err, OD_E_NOT_FOUND, "database '%.*s' is not served here",
+                       (int)(request->database.len < 200 ? request->database.len : 200),
+                       (const char *)request->database.data);
+    if (request->sql.len > 0 && memchr(request->sql.data, '\0', request->sql.len) != NULL)
+        return od_fail(err, OD_E_PARSER, "the SQL text holds a NUL byte");
+    OD_TRY(create(engine, request, pool, &execution, err));
+    OD_TRY(check_stale(execution, err));
+    OD_TRY(prepare_single(execution, err));
+    if (request->describe_only) {
+        OD_TRY(set_arrow_options(execution, err));
+        OD_TRY(check_stale(execution, err));
+    }
+    if (!request->describe_only && execution->prepared != NULL)
+        OD_TRY(start_statement(execution, err));
+    *out = execution;
+    execution = NULL;
+out:
+    od_execution_end(execution);
+    return rc;
+}
+
+uint64_t od_execution_catalog_version(const od_execution *execution)
+{
+    return execution->catalog_version;
+}
+
+/* Waits until the result begins. */
+static od_code open_result(od_execution *execution, od_error *err)
+{
+    od_code rc = OD_OK;
+    if (!execution->started)
+        rc = run_leading(execution, err);
+    if (rc == OD_OK && atomic_load(&execution->interrupted))
+        rc = cancelled(err);
+    if (rc != OD_OK)
+        return rc;
+    duckdb_state state = duckdb_execute_pending(execution->pending, &execution->result);
+    execution->has_result = true;
+    duckdb_destroy_pending(&execution->pending);
+    if (state == DuckDBError)
+        return failed(execution, duckdb_result_error(&execution->result), err);
+    return od_output_open(execution, err);
+}
+
+static void close_result(od_execution *execution)
+{
+    od_output_close(execution);
+    if (execution->pending != NULL)
+        duckdb_destroy_pending(&execution->pending);
+    if (execution->has_result)
+        duckdb_destroy_result(&execution->result);
+    execution->has_result = false;
+    duckdb_destroy_prepare(&execution->owned);
+    if (execution->extracted != NULL)
+        duckdb_destroy_extracted(&execution->extracted);
+    execution->extracted = NULL;
+    execution->prepared = NULL;
+    end_effect(execution);
+}
+
+od_code od_execution_next(od_execution *execution, od_msg **out, od_error *err)
+{
+    od_code rc = OD_OK;
+    *out = NULL;
+    if (execution->done)
+        return OD_OK;
+    if (atomic_load(&execution->interrupted))
+        rc = cancelled(err);
+    else if (execution->describe_only)
+        rc = od_output_describe(execution, out, err);
+    else if (!execution->has_result)
+        rc = open_result(execution, err);
+    if (rc == OD_OK && !execution->describe_only)
+        rc = od_output_next(execution, out, err);
+    if (rc != OD_OK || *out == NULL || execution->describe_only || execution->drained) {
+        execution->done = true;
+        close_result(execution);
+    }
+    return rc;
+}
+
+od_code od_output_fetch(od_execution *execution, duckdb_data_chunk *out, od_error *err)
+{
+    for (;;) {
+        *out = duckdb_fetch_chunk(execution->result);
+        if (*out == NULL) {
+            const char *why = duckdb_result_error(&execution->result);
+            execution->drained = true;
+            if (atomic_load(&execution->interrupted))
+                return cancelled(err);
+            return why != NULL && why[0] != '\0' ? od_duck_fail(err, why) : OD_OK;
+        }
+        if (duckdb_data_chunk_get_size(*out) > 0)
+            return OD_OK;
+        duckdb_destroy_data_chunk(out);
+    }
+}
+
+void od_execution_interrupt(od_execution *execution)
+{
+    atomic_store(&execution->interrupted, true);
+    duckdb_interrupt(execution->lease->connection);
+}
+
+void od_execution_end(od_execution *execution)
+{
+    if (execution == NULL)
+        return;
+    if (execution->lease != NULL) {
+        close_result(execution);
+        od_lease_give(execution->lease);
+    }
+    od_free(execution->sql);
+    od_free(execution);
+}

@@ -1,0 +1,60 @@
+/* query/engine, inside: one execution, between running it (execution.c) and encoding it (output.c). */
+#ifndef OD_QUERY_EXECUTION_INTERNAL_H
+#define OD_QUERY_EXECUTION_INTERNAL_H
+
+#include "query/engine/engine_internal.h"
+
+/* The most that a statement may do. */
+typedef enum {
+    OD_EFFECT_READS,
+    OD_EFFECT_WRITES,  /* rows */
+    OD_EFFECT_DEFINES, /* the catalog, nothing of the session */
+    OD_EFFECT_ANYTHING
+} od_effect;
+
+od_effect od_effect_of(duckdb_statement_type type, const char *sql);
+
+struct od_execution {
+    od_engine *engine;
+    od_lease *lease;
+    char *sql;
+    size_t sql_len;
+    od_format format;
+    bool describe_only;
+    uint64_t expected_catalog_version;
+    uint64_t catalog_version;
+    atomic_bool interrupted;
+
+    duckdb_extracted_statements extracted;
+    idx_t statement_count;
+    duckdb_prepared_statement prepared; /* the last statement: kept's or owned */
+    duckdb_prepared_statement owned;
+    od_statement *kept;
+    od_effect last_effect; /* of the last statement */
+    od_effect effect;      /* of what has begun and not ended */
+    duckdb_pending_result pending;
+    duckdb_result result;
+    bool started, has_result, drained, done;
+
+    /* output.c */
+    od_native *native; /* NATIVE; its idle home is kept->native */
+    od_plain *plain;   /* PLAIN, LOSSLESS */
+    bool any_payload;
+    size_t next_chunks;        /* how many chunks the next payload may take */
+    duckdb_data_chunk current; /* being added */
+    idx_t current_row;         /* the first that has not been added */
+    duckdb_data_chunk *held;   /* added and not yet written */
+    size_t held_count, held_cap;
+    size_t pending_rows;
+};
+
+OD_MUST_CHECK od_code od_output_open(od_execution *execution, od_error *err);
+/* The next payload; *out is NULL if there are no more rows and a payload has been given. */
+OD_MUST_CHECK od_code od_output_next(od_execution *execution, od_msg **out, od_error *err);
+OD_MUST_CHECK od_code od_output_describe(od_execution *execution, od_msg **out, od_error *err);
+void od_output_close(od_execution *execution);
+
+/* The next chunk with rows; NULL after the last, and execution->drained is set. */
+OD_MUST_CHECK od_code od_output_fetch(od_execution *execution, duckdb_data_chunk *out, od_error *err);
+
+#endif

@@ -1,0 +1,334 @@
+/* From an execution's chunks to payloads. */
+#include <string.h>
+
+#include "arrow/ipc_read.h"
+#include "arrow/schema.h"
+#include "base/alloc.h"
+#include "base/deadline.h"
+#include "query/engine/execution_internal.h"
+#include "base/banned.h"
+
+/* A payload of more than one row stays below it: clients of the earlier protocol take messages of 4 MiB. */
+#define MANY_ROWS_LIMIT (((size_t)4 << 20) - 1024)
+/* Rows are not held back longer than this for a fuller payload. */
+#define HOLD_MS 100
+
+/* ---- columns ---- */
+
+typedef struct {
+    const char **names;
+    duckdb_logical_type *types;
+    size_t count;
+    bool own_names; /* of a prepared statement */
+} columns;
+
+static void release_columns(columns *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->own_names)
+            duckdb_free((void *)(uintptr_t)list->names[i]);
+        duckdb_destroy_logical_type(&list->types[i]);
+    }
+    od_free(list->names);
+    od_free(list->types);
+    *list = (columns){0};
+}
+
+static od_code make_columns(columns *list, size_t count, od_error *err)
+{
+    list->names = od_calloc(count > 0 ? count : 1, sizeof *list->names);
+    list->types = od_calloc(count > 0 ? count : 1, sizeof *list->types);
+    if (list->names == NULL || list->types == NULL)
+        return od_fail(err, OD_E_NO_MEMORY, "out of memory");
+    list->count = count;
+    return OD_OK;
+}
+
+static od_code result_columns(duckdb_result *result, columns *list, od_error *err)
+{
+    od_code rc = make_columns(list, duckdb_column_count(result), err);
+    for (size_t i = 0; i < list->count && rc == OD_OK; i++) {
+        list->names[i] = duckdb_column_name(result, i);
+        list->types[i] = duckdb_column_logical_type(result, i);
+        if (list->names[i] == NULL || list->types[i] == NULL)
+            rc = od_fail(err, OD_E_INTERNAL, "the database does not tell column %zu", i);
+    }
+    return rc;
+}
+
+static od_code prepared_columns(duckdb_prepared_statement prepared, columns *list, od_error *err)
+{
+    od_code rc = make_columns(list, duckdb_prepared_statement_column_count(prepared), err);
+    list->own_names = true;
+    for (size_t i = 0; i < list->count && rc == OD_OK; i++) {
+        list->names[i] = duckdb_prepared_statement_column_name(prepared, i);
+        list->types[i] = duckdb_prepared_statement_column_logical_type(prepared, i);
+        if (list->names[i] == NULL || list->types[i] == NULL)
+            rc = od_fail(err, OD_E_INTERNAL, "the database does not tell column %zu", i);
+    }
+    return rc;
+}
+
+/* ---- the two encoders behind one face ---- */
+
+static od_code open_encoder(od_execution *execution, const columns *list, od_error *err)
+{
+    if (execution->format == OD_FORMAT_NATIVE) {
+        od_native *idle = execution->kept != NULL ? execution->kept->native : NULL;
+        if (idle != NULL) {
+            execution->kept->native = NULL;
+            if (od_native_fits(idle, list->names, list->types, list->count)) {
+                execution->native = idle;
+                return OD_OK;
+            }
+            od_native_free(idle);
+        }
+        return od_native_create(list->names, list->types, list->count, &execution->native, err);
+    }
+    duckdb_arrow_options options = NULL;
+    duckdb_connection_get_arrow_options(execution->lease->connection, &options);
+    if (options == NULL)
+        return od_fail(err, OD_E_NO_MEMORY, "out of memory");
+    return od_plain_create(options, list->names, list->types, list->count, &execution->plain, err);
+}
+
+/* Makes OUT a chunk of its own of rows [FIRST, FIRST + COUNT) of CHUNK. */
+static od_code slice_chunk(duckdb_data_chunk chunk, idx_t first, idx_t count, duckdb_data_chunk *out, od_error *err)
+{
+    idx_t n = duckdb_data_chunk_get_column_count(chunk);
+    *out = NULL;
+    duckdb_logical_type *types = od_calloc(n > 0 ? n : 1, sizeof *types);
+    duckdb_selection_vector sel = duckdb_create_selection_vector(count);
+    if (types != NULL && sel != NULL) {
+        sel_t *rows = duckdb_selection_vector_get_data_ptr(sel);
+        for (idx_t i = 0; i < count; i++)
+            rows[i] = (sel_t)(first + i);
+        for (idx_t i = 0; i < n; i++)
+            types[i] = duckdb_vector_get_column_type(duckdb_data_chunk_get_vector(chunk, i));
+        *out = duckdb_create_data_chunk(types, n);
+    }
+    if (*out != NULL) {
+        for (idx_t i = 0; i < n; i++)
+            duckdb_vector_copy_sel(duckdb_data_chunk_get_vector(chunk, i), duckdb_data_chunk_get_vector(*out, i), sel,
+                                   count, 0, 0);
+        duckdb_data_chunk_set_size(*out, count);
+    }
+    for (idx_t i = 0; i < n && types != NULL; i++)
+        duckdb_destroy_logical_type(&types[i]);
+    od_free(types);
+    if (sel != NULL)
+        duckdb_destroy_selection_vector(sel);
+    return *out != NULL ? OD_OK : od_fail(err, OD_E_NO_MEMORY, "out of memory");
+}
+
+static od_code encoder_add(od_execution *execution, idx_t first, idx_t count, od_error *err)
+{
+    duckdb_data_chunk chunk = execution->current, part;
+    if (execution->native != NULL)
+        return od_native_add(execution->native, chunk, first, count, err);
+    if (first == 0 && count == duckdb_data_chunk_get_size(chunk))
+        return od_plain_add(execution->plain, chunk, err);
+    od_code rc = slice_chunk(chunk, first, count, &part, err);
+    if (rc == OD_OK)
+        rc = od_plain_add(execution->plain, part, err);
+    duckdb_destroy_data_chunk(&part);
+    return rc;
+}
+
+static void encoder_drop(od_execution *execution)
+{
+    if (execution->native != NULL)
+        od_native_drop(execution->native);
+    else
+        od_plain_drop(execution->plain);
+}
+
+static size_t encoder_size(const od_execution *execution)
+{
+    return execution->native != NULL ? od_native_size(execution->native) : od_plain_pending(execution->plain);
+}
+
+static od_code encoder_write(od_execution *execution, od_msg **out, od_error *err)
+{
+    return execution->native != NULL ? od_native_write(execution->native, out, err)
+                                     : od_plain_flush(execution->plain, out, err);
+}
+
+/* ---- filling a payload ---- */
+
+static od_code too_large(const od_execution *execution, size_t size, od_error *err)
+{
+    const char *column = execution->native != NULL ? od_native_widest(execution->native) : NULL;
+    return od_fail(err, OD_E_TOO_LARGE, "a row of %zu bytes is above the limit of %zu%s%s%s", size,
+                   execution->engine->max_payload, column != NULL ? ": most of it is in column '" : "",
+                   column != NULL ? column : "", column != NULL ? "'" : "");
+}
+
+/* Adds as many of the current chunk's rows as fit; *full if the payload should go out now. */
+static od_code add_rows(od_execution *execution, bool *full, od_error *err)
+{
+    idx_t left = duckdb_data_chunk_get_size(execution->current) - execution->current_row, n = left;
+    for (;;) {
+        od_code rc = encoder_add(execution, execution->current_row, n, err);
+        if (rc != OD_OK)
+            return rc;
+        size_t size = encoder_size(execution);
+        if (size <= MANY_ROWS_LIMIT && size <= execution->engine->max_payload)
+            break;
+        if (n == 1 && execution->pending_rows == 0) {
+            if (size > execution->engine->max_payload)
+                return too_large(execution, size, err);
+            break;
+        }
+        encoder_drop(execution);
+        if (execution->pending_rows > 0) {
+            *full = true;
+            return OD_OK;
+        }
+        n = n / 2;
+    }
+    execution->current_row += n;
+    execution->pending_rows += n;
+    *full = n < left;
+    return OD_OK;
+}
+
+/* The current chunk is used up: it is kept while the payload refers to it. */
+static od_code retire_current(od_execution *execution, od_error *err)
+{
+    if (execution->native == NULL) {
+        duckdb_destroy_data_chunk(&execution->current);
+        return OD_OK;
+    }
+    if (execution->held_count == execution->held_cap) {
+        size_t cap = execution->held_cap > 0 ? execution->held_cap * 2 : 16;
+        duckdb_data_chunk *grown = od_realloc(execution->held, cap * sizeof(duckdb_data_chunk));
+        if (grown == NULL)
+            return od_fail(err, OD_E_NO_MEMORY, "out of memory");
+        execution->held = grown;
+        execution->held_cap = cap;
+    }
+    execution->held[execution->held_count++] = execution->current;
+    execution->current = NULL;
+    return OD_OK;
+}
+
+static void release_held(od_execution *execution)
+{
+    while (execution->held_count > 0)
+        duckdb_destroy_data_chunk(&execution->held[--execution->held_count]);
+}
+
+static od_code gather_rows(od_execution *execution, od_error *err)
+{
+    size_t chunks = 0;
+    int64_t until = od_clock_ns() + (int64_t)HOLD_MS * 1000000;
+    bool full = false;
+    while (!full) {
+        od_code rc = OD_OK;
+        if (execution->current == NULL) {
+            execution->current_row = 0;
+            if (!execution->drained)
+                rc = od_output_fetch(execution, &execution->current, err);
+            if (rc != OD_OK || execution->current == NULL)
+                return rc;
+        }
+        rc = add_rows(execution, &full, err);
+        if (rc == OD_OK && execution->current_row == duckdb_data_chunk_get_size(execution->current))
+            rc = retire_current(execution, err);
+        if (rc != OD_OK)
+            return rc;
+        if (++chunks >= execution->next_chunks || encoder_size(execution) >= execution->engine->batch_bytes ||
+            od_clock_ns() > until)
+            full = true;
+    }
+    return OD_OK;
+}
+
+od_code od_output_open(od_execution *execution, od_error *err)
+{
+    columns list = {0};
+    od_code rc = result_columns(&execution->result, &list, err);
+    if (rc == OD_OK)
+        rc = open_encoder(execution, &list, err);
+    release_columns(&list);
+    return rc;
+}
+
+od_code od_output_next(od_execution *execution, od_msg **out, od_error *err)
+{
+    od_code rc = gather_rows(execution, err);
+    if (rc != OD_OK || (execution->pending_rows == 0 && execution->any_payload))
+        return rc;
+    rc = encoder_write(execution, out, err);
+    release_held(execution);
+    execution->pending_rows = 0;
+    execution->any_payload = true;
+    if (execution->next_chunks < SIZE_MAX / 4)
+        execution->next_chunks *= 4;
+    return rc;
+}
+
+void od_output_close(od_execution *execution)
+{
+    if (execution->current != NULL)
+        duckdb_destroy_data_chunk(&execution->current);
+    release_held(execution);
+    od_free(execution->held);
+    execution->held = NULL;
+    execution->held_cap = 0;
+    if (execution->native != NULL && execution->kept != NULL && execution->kept->native == NULL) {
+        od_native_reset(execution->native);
+        execution->kept->native = execution->native;
+    } else {
+        od_native_free(execution->native);
+    }
+    execution->native = NULL;
+    od_plain_free(execution->plain);
+    execution->plain = NULL;
+}
+
+/* ---- describing ---- */
+
+static od_code describe_field(od_execution *execution, duckdb_logical_type type, const char *name,
+                              struct ArrowSchema *field, od_error *err)
+{
+    od_buf text = {0}, fields = {0};
+    struct ArrowSchema native = {0};
+    od_code rc;
+    OD_TRY(od_sql_type_append(&text, type, &execution->engine->keywords, err));
+    OD_TRY(od_schema_set_metadata(field, "openduck:sql_type", od_slice_of(text.data, text.len), err));
+    if (execution->format != OD_FORMAT_NATIVE && od_native_field(name, name, type, &fields, &native, NULL) == OD_OK) {
+        od_slice signature = od_schema_metadata(&native, "openduck:type");
+        OD_TRY(od_schema_set_metadata(field, "openduck:type", signature, err));
+    }
+out:
+    od_schema_release(&native);
+    od_buf_release(&text);
+    od_buf_release(&fields);
+    return rc;
+}
+
+od_code od_output_describe(od_execution *execution, od_msg **out, od_error *err)
+{
+    columns list = {0};
+    struct ArrowSchema schema = {0};
+    od_ipc_writer *writer = NULL;
+    od_code rc = prepared_columns(execution->prepared, &list, err);
+    if (rc == OD_OK)
+        rc = open_encoder(execution, &list, err);
+    if (rc == OD_OK)
+        rc = od_schema_copy(execution->native != NULL ? od_native_schema(execution->native)
+                                                      : od_plain_schema(execution->plain),
+                            &schema, err);
+    for (size_t i = 0; i < list.count && rc == OD_OK; i++)
+        rc = describe_field(execution, list.types[i], list.names[i], schema.children[i], err);
+    if (rc == OD_OK)
+        rc = od_ipc_writer_create(&schema, &writer, err);
+    if (rc == OD_OK)
+        rc = od_ipc_writer_empty(writer, out, err);
+    od_ipc_writer_free(writer);
+    od_schema_release(&schema);
+    release_columns(&list);
+    return rc;
+}
