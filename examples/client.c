@@ -11,20 +11,27 @@
 #include "query/client.h"
 
 typedef struct {
-    int64_t rows, sum;
+    int64_t rows;
+    uint64_t sum; /* wraps around */
 } totals;
 
 /* A payload is a whole Arrow IPC stream: schema, record batches, end mark. */
 static od_code add_payload(od_ipc_reader *reader, od_slice payload, totals *t, od_error *err)
 {
     const od_batch *batch = NULL;
+    const struct ArrowSchema *schema;
     od_code rc = od_ipc_reader_start(reader, payload, NULL, err);
 
+    if (rc != OD_OK)
+        return rc;
+    schema = od_ipc_reader_schema(reader);
+    if (schema->n_children < 1 || strcmp(schema->children[0]->format, "l") != 0)
+        return od_fail(err, OD_E_INVALID, "the first column is not a BIGINT");
     while (rc == OD_OK && (rc = od_ipc_reader_next(reader, &batch, err)) == OD_OK && batch) {
         const od_column *column = &batch->columns[0];
 
         for (int64_t i = 0; i < batch->rows; i++) {
-            int64_t value;
+            uint64_t value;
 
             if (column->validity && !(column->validity[i / 8] >> (i % 8) & 1))
                 continue;
@@ -74,7 +81,7 @@ out:
 
 int main(int argc, char **argv)
 {
-    totals t = {0, 0};
+    totals t = {0};
     od_error err = {0};
 
     if (argc != 4) {
@@ -85,6 +92,6 @@ int main(int argc, char **argv)
         fprintf(stderr, "client: %s\n", err.message);
         return 1;
     }
-    printf("%" PRId64 " rows, sum %" PRId64 "\n", t.rows, t.sum);
+    printf("%" PRId64 " rows, sum %" PRId64 "\n", t.rows, (int64_t)t.sum);
     return 0;
 }

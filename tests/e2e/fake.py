@@ -120,11 +120,6 @@ def aligned(stream, align=64):
     return out + struct.pack("<II", 0xFFFFFFFF, 0)
 
 
-def plain_payload(result):
-    table = result.to_arrow_table()
-    return ipc(table.schema, table.to_batches())
-
-
 class FakeServer:
     """Answers ExecuteFragment with what `behave(request, answer)` yields; by default what a right server would.
 
@@ -181,7 +176,9 @@ class FakeServer:
             return
         result = con.execute(sql)
         if request.result_format != pb.RESULT_FORMAT_NATIVE:
-            yield plain_payload(result)
+            table = result.to_arrow_table()
+            for at in range(0, max(1, table.num_rows), self.rows_per_payload):
+                yield ipc(table.schema, table.slice(at, self.rows_per_payload).combine_chunks().to_batches())
             return
         names = [d[0] for d in result.description]
         types = [d[1] for d in result.description]

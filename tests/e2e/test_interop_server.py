@@ -3,6 +3,7 @@
 import itertools
 import random
 import struct
+import subprocess
 import threading
 import time
 
@@ -447,6 +448,54 @@ def test_cli_refuses_a_wrong_stream(name):
         assert done.returncode == 1, "exit %s\n%s" % (done.returncode, done.stderr[-3000:])
         assert done.stderr.strip()
         assert not services.REPORT.search(done.stderr), done.stderr[:6000]
+
+
+def client_program(f, sql):
+    """The C library as examples/client.c uses it: adds up the first column."""
+    program = services.BUILD / "programs" / "client"
+    done = subprocess.run(
+        [program, f.url, "mydb", sql],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=60 * services.SLOW,
+        env=services.server_env(),
+        check=False,
+    )
+    assert not services.REPORT.search(done.stderr), done.stderr[:6000]
+    assert done.returncode in (0, 1), (done.returncode, done.stderr[-2000:])
+    return done
+
+
+@pytest.mark.parametrize(
+    "name", sorted(set(CLI_WRONG) - {"second payload of other columns"})
+)  # it reads the first only
+def test_c_client_refuses_a_wrong_stream(name):
+    with fake.FakeServer(*TABLES, behave=data(WRONG_STREAMS[name])) as f:
+        done = client_program(f, "SELECT i::BIGINT, s FROM t")
+        assert done.returncode == 1 and done.stderr.startswith("client: "), (done.stdout, done.stderr)
+        f.behave = None
+        assert client_program(f, "SELECT i::BIGINT, s FROM t").stdout == "5000 rows, sum 12497500\n"
+
+
+@pytest.mark.timeout(400)
+def test_c_client_survives_mutated_payloads():
+    current = [b""]
+
+    def behave(request, answer):
+        yield FAKE[0].chunk(current[0])
+        yield FAKE[0].finished()
+
+    with fake.FakeServer(*TABLES, behave=data(behave), rows_per_payload=10000) as f:
+        FAKE[0] = f
+        plain = f_request("SELECT i::BIGINT, s FROM t LIMIT 200")
+        plain.result_format = 0
+        good = next(iter(f._payloads(plain)))
+        codes = []
+        for mutated in mutations(good, 300, seed=9):
+            current[0] = mutated
+            codes.append(client_program(f, "SELECT i::BIGINT, s FROM t").returncode)
+        assert codes.count(1) > 100
 
 
 @pytest.mark.extension
