@@ -1,9 +1,13 @@
 //===----------------------------------------------------------------------===//
 // common/throw.cpp: an od_error becomes the DuckDB exception of its kind
 //===----------------------------------------------------------------------===//
-#include "openduck/remote.hpp"
+#include "common/throw.hpp"
 
+#include "duckdb/common/exception/binder_exception.hpp"
+#include "duckdb/common/exception/catalog_exception.hpp"
 #include "duckdb/common/exception/conversion_exception.hpp"
+#include "duckdb/common/exception/parser_exception.hpp"
+#include "duckdb/common/exception/transaction_exception.hpp"
 #include "duckdb/common/string_util.hpp"
 #include "utf8proc_wrapper.hpp"
 

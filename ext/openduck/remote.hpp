@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "common/throw.hpp"
 #include "duckdb.hpp"
 #include "duckdb/common/types/column/column_data_collection.hpp"
 #include "duckdb/execution/operator/scan/physical_table_scan.hpp"
@@ -14,12 +15,6 @@ extern "C" {
 
 namespace openduck {
 using namespace duckdb; // NOLINT: every name here is DuckDB's or ours
-
-//! Throws ERR as the DuckDB exception of its kind (ext/common/throw.cpp). A remote INTERNAL becomes an IOException
-//! that keeps the word, since an InternalException would invalidate the user's instance.
-[[noreturn]] void ThrowError(const od_error &err);
-//! Text off the wire, fit for a message: what is not UTF-8 is replaced.
-string ForeignText(const char *data, idx_t size);
 
 struct RemoteColumn {
 	string name;
