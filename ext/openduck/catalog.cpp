@@ -1,0 +1,199 @@
+#include "openduck/catalog.hpp"
+
+#include "openduck/schema.hpp"
+#include "openduck/transaction.hpp"
+
+#include "duckdb/main/attached_database.hpp"
+#include "duckdb/parser/parsed_data/create_schema_info.hpp"
+#include "duckdb/parser/parsed_data/drop_info.hpp"
+#include "duckdb/storage/database_size.hpp"
+
+namespace openduck {
+
+OpenDuckCatalog::OpenDuckCatalog(AttachedDatabase &db, shared_ptr<Remote> remote_p,
+                                 shared_ptr<OpenDuckStorageInfo> info_p, string shown_path)
+    : Catalog(db), remote(std::move(remote_p)), info(std::move(info_p)), shown_path(std::move(shown_path)) {
+	info->attached++;
+}
+
+OpenDuckCatalog::~OpenDuckCatalog() {
+	info->attached--;
+}
+
+void OpenDuckCatalog::Initialize(bool load_builtin) {
+}
+
+void OpenDuckCatalog::Connect(ClientContext &context) {
+	auto loaded = CatalogLoader::LoadSchemas(context, *remote, SMALL_COLUMN_COUNT);
+	remote_database = loaded.database;
+	Publish(make_shared_ptr<CatalogSnapshot>(*this, NextSnapshotId(), loaded));
+}
+
+shared_ptr<CatalogSnapshot> OpenDuckCatalog::Current() {
+	lock_guard<mutex> guard(lock);
+	return current;
+}
+
+void OpenDuckCatalog::Publish(const shared_ptr<CatalogSnapshot> &snapshot) {
+	shared_ptr<CatalogSnapshot> freed; // without the lock
+	lock_guard<mutex> guard(lock);
+	if (current) {
+		retired.push_back(std::move(current));
+	}
+	if (snapshot->version == 0) {
+		// Nothing would tell when it is out of date.
+		retired.push_back(snapshot);
+		current = nullptr;
+	} else {
+		current = snapshot;
+	}
+	while (retired.size() > MAX_RETIRED) {
+		freed = std::move(retired.front());
+		retired.pop_front();
+	}
+}
+
+void OpenDuckCatalog::Invalidate(const CatalogSnapshot &snapshot) {
+	lock_guard<mutex> guard(lock);
+	if (current.get() == &snapshot) {
+		retired.push_back(std::move(current));
+		current = nullptr;
+	}
+}
+
+uint64_t OpenDuckCatalog::RemoteVersion(ClientContext &context) {
+	uint64_t version = 0;
+	remote->Query(context, "SELECT 1", {LogicalType::INTEGER}, &version);
+	return version;
+}
+
+optional_idx OpenDuckCatalog::GetCatalogVersion(ClientContext &context) {
+	auto snapshot = OpenDuckTransaction::Get(context, *this).Snapshot(context);
+	if (snapshot->version == 0) {
+		return optional_idx();
+	}
+	return snapshot->id;
+}
+
+optional_ptr<SchemaCatalogEntry> OpenDuckCatalog::LookupSchema(CatalogTransaction transaction,
+                                                               const EntryLookupInfo &schema_lookup,
+                                                               OnEntryNotFound if_not_found) {
+	auto &context = transaction.GetContext();
+	auto &remote_transaction = OpenDuckTransaction::Get(context, *this);
+	auto schema = remote_transaction.Snapshot(context)->FindSchema(schema_lookup.GetEntryName());
+	if (!schema) {
+		remote_transaction.Miss();
+	}
+	if (!schema && if_not_found == OnEntryNotFound::THROW_EXCEPTION) {
+		throw CatalogException(schema_lookup.GetErrorContext(), "Schema with name \"%s\" does not exist in \"%s\"!",
+		                       schema_lookup.GetEntryName(), GetName());
+	}
+	return schema.get();
+}
+
+void OpenDuckCatalog::ScanSchemas(ClientContext &context, std::function<void(SchemaCatalogEntry &)> callback) {
+	shared_ptr<CatalogSnapshot> snapshot;
+	try {
+		snapshot = OpenDuckTransaction::Get(context, *this).Snapshot(context);
+	} catch (IOException &) {
+		// "Did you mean" goes through all databases, also for a local name. A server that is away must not take the place of
+		// that error. Lists of tables have asked the server before they come here, see refresh.cpp.
+		return;
+	}
+	for (auto &schema : snapshot->Schemas()) {
+		callback(schema.get());
+	}
+}
+
+CatalogLookupBehavior OpenDuckCatalog::CatalogTypeLookupRule(CatalogType type) const {
+	switch (type) {
+	case CatalogType::TABLE_ENTRY:
+	case CatalogType::VIEW_ENTRY:
+	case CatalogType::SCHEMA_ENTRY:
+		return CatalogLookupBehavior::STANDARD;
+	default:
+		// Functions and types of the server cannot be used here; with USE every "+" would be looked up.
+		return CatalogLookupBehavior::NEVER_LOOKUP;
+	}
+}
+
+void OpenDuckCatalog::RefuseWrite(const string &what) {
+	if (GetAttached().IsReadOnly()) {
+		throw InvalidInputException("Cannot execute statement of type \"%s\" on database \"%s\" which is attached in "
+		                            "read-only mode!",
+		                            what, GetName());
+	}
+	throw NotImplementedException("%s on database \"%s\" is not supported yet; CALL openduck_query('%s', 'SQL') runs a "
+	                              "statement at the server",
+	                              what, GetName(), GetName());
+}
+
+optional_ptr<CatalogEntry> OpenDuckCatalog::CreateSchema(CatalogTransaction transaction, CreateSchemaInfo &create) {
+	auto &context = transaction.GetContext();
+	if (OpenDuckTransaction::Get(context, *this).FreshSnapshot(context)->FindSchema(create.schema)) {
+		if (create.on_conflict == OnCreateConflict::IGNORE_ON_CONFLICT) {
+			return nullptr;
+		}
+		throw CatalogException("Schema with name \"%s\" already exists!", create.schema);
+	}
+	RefuseWrite("CREATE SCHEMA");
+}
+
+void OpenDuckCatalog::DropSchema(ClientContext &context, DropInfo &drop) {
+	if (!OpenDuckTransaction::Get(context, *this).FreshSnapshot(context)->FindSchema(drop.name)) {
+		if (drop.if_not_found == OnEntryNotFound::RETURN_NULL) {
+			return;
+		}
+		throw CatalogException("Schema with name \"%s\" does not exist!", drop.name);
+	}
+	RefuseWrite("DROP SCHEMA");
+}
+
+PhysicalOperator &OpenDuckCatalog::PlanCreateTableAs(ClientContext &context, PhysicalPlanGenerator &planner,
+                                                     LogicalCreateTable &op, PhysicalOperator &plan) {
+	RefuseWrite("CREATE TABLE AS");
+}
+
+PhysicalOperator &OpenDuckCatalog::PlanInsert(ClientContext &context, PhysicalPlanGenerator &planner, LogicalInsert &op,
+                                              optional_ptr<PhysicalOperator> plan) {
+	RefuseWrite("INSERT");
+}
+
+PhysicalOperator &OpenDuckCatalog::PlanDelete(ClientContext &context, PhysicalPlanGenerator &planner, LogicalDelete &op,
+                                              PhysicalOperator &plan) {
+	RefuseWrite("DELETE");
+}
+
+PhysicalOperator &OpenDuckCatalog::PlanUpdate(ClientContext &context, PhysicalPlanGenerator &planner, LogicalUpdate &op,
+                                              PhysicalOperator &plan) {
+	RefuseWrite("UPDATE");
+}
+
+PhysicalOperator &OpenDuckCatalog::PlanMergeInto(ClientContext &context, PhysicalPlanGenerator &planner,
+                                                 LogicalMergeInto &op, PhysicalOperator &plan) {
+	RefuseWrite("MERGE INTO");
+}
+
+unique_ptr<LogicalOperator> OpenDuckCatalog::BindCreateIndex(Binder &binder, CreateStatement &stmt,
+                                                             TableCatalogEntry &table,
+                                                             unique_ptr<LogicalOperator> plan) {
+	RefuseWrite("CREATE INDEX");
+}
+
+DatabaseSize OpenDuckCatalog::GetDatabaseSize(ClientContext &context) {
+	// The file is the server's; its size is not known here.
+	return DatabaseSize();
+}
+
+shared_ptr<Remote> RemoteOfCatalog(ClientContext &context, const string &alias) {
+	auto database = DatabaseManager::Get(context).GetDatabase(context, alias);
+	if (!database) {
+		throw BinderException("no database \"%s\" is attached", alias);
+	}
+	if (!OpenDuckCatalog::Is(database->GetCatalog())) {
+		throw BinderException("database \"%s\" is not an openduck database", alias);
+	}
+	return database->GetCatalog().Cast<OpenDuckCatalog>().SharedRemote();
+}
+
+} // namespace openduck

@@ -1,0 +1,338 @@
+#include "openduck/catalog_loader.hpp"
+
+#include "duckdb/common/string_util.hpp"
+#include "duckdb/parser/keyword_helper.hpp"
+
+namespace openduck {
+
+namespace {
+
+//! Every answer has these columns; what they hold depends on the kind of the row.
+enum AnswerColumn : idx_t {
+	KIND,     // 'd' database, 's' schema, 't' table, 'v' view, 'c' column, 'x' column of DESCRIBE, 'k' constraint,
+	          // 'y' collation, 'n' name in its own letters
+	SCHEMA,   // its schema
+	RELATION, // its table or view
+	NAME,     // of the column
+	POSITION, // of the column, from 1
+	COMMENT,
+	TEXT,     // a CREATE statement, a type, a constraint
+	EXTRA,    // a column's default, its key as DESCRIBE writes it
+	FLAG,     // internal; of a column: nullable
+	FLAG_2,   // temporary
+	NUMBER,   // estimated size; of the database: its columns, counted up to a limit
+	NUMBER_2, // indexes
+	TAGS
+};
+
+vector<LogicalType> AnswerTypes() {
+	return {LogicalType::VARCHAR,
+	        LogicalType::VARCHAR,
+	        LogicalType::VARCHAR,
+	        LogicalType::VARCHAR,
+	        LogicalType::BIGINT,
+	        LogicalType::VARCHAR,
+	        LogicalType::VARCHAR,
+	        LogicalType::VARCHAR,
+	        LogicalType::BOOLEAN,
+	        LogicalType::BOOLEAN,
+	        LogicalType::BIGINT,
+	        LogicalType::BIGINT,
+	        LogicalType::MAP(LogicalType::VARCHAR, LogicalType::VARCHAR)};
+}
+
+//! One SELECT of the answer's shape. Empty items are NULL.
+string Part(const string &kind, const vector<string> &items, const string &from) {
+	static const char *const TYPES[] = {"VARCHAR", "VARCHAR", "VARCHAR", "BIGINT", "VARCHAR", "VARCHAR",
+	                                    "VARCHAR", "BOOLEAN", "BOOLEAN", "BIGINT", "BIGINT",  "MAP(VARCHAR, VARCHAR)"};
+	D_ASSERT(items.size() == 12);
+	string result = "SELECT '" + kind + "'";
+	for (idx_t i = 0; i < items.size(); i++) {
+		// Without the casts a column of NULLs alone would be an INTEGER.
+		result += ", CAST(" + (items[i].empty() ? "NULL" : items[i]) + " AS " + TYPES[i] + ")";
+	}
+	return result + from;
+}
+
+const char *const OF_DATABASE = " WHERE database_name = current_database()";
+
+string SchemasPart() {
+	return Part("s", {"schema_name", "", "", "", "comment", "", "", "internal", "", "", "", "tags"},
+	            string(" FROM duckdb_schemas()") + OF_DATABASE);
+}
+
+string DatabasePart(const string &count) {
+	return Part("d", {"", "current_database()", "", "", "", "", "", "", "", count, "", ""}, "");
+}
+
+//! Counting stops early, so that a huge catalog costs no more than a small one.
+string CountColumns(int64_t limit) {
+	return StringUtil::Format("(SELECT count(*) FROM (SELECT 1 FROM duckdb_columns()%s LIMIT %lld))", OF_DATABASE,
+	                          limit + 1);
+}
+
+string Literal(const string &text) {
+	return KeywordHelper::WriteQuoted(text, '\'');
+}
+
+string Identifier(const string &text) {
+	return KeywordHelper::WriteQuoted(text, '"');
+}
+
+string Union(const vector<string> &parts) {
+	return StringUtil::Join(parts, "\nUNION ALL ");
+}
+
+string TextOf(const Value &value) {
+	return value.IsNull() ? string() : StringValue::Get(value);
+}
+
+bool FlagOf(const Value &value) {
+	return !value.IsNull() && BooleanValue::Get(value);
+}
+
+InsertionOrderPreservingMap<string> TagsOf(const Value &value) {
+	InsertionOrderPreservingMap<string> result;
+	if (value.IsNull()) {
+		return result;
+	}
+	for (auto &pair : MapValue::GetChildren(value)) {
+		auto &fields = StructValue::GetChildren(pair);
+		result.insert(TextOf(fields[0]), TextOf(fields[1]));
+	}
+	return result;
+}
+
+//! Sorts the rows of an answer into a LoadedCatalog.
+class AnswerReader {
+public:
+	explicit AnswerReader(LoadedCatalog &result) : result(result) {
+	}
+
+	void Read(ColumnDataCollection &rows) {
+		for (auto &chunk : rows.Chunks()) {
+			for (idx_t row = 0; row < chunk.size(); row++) {
+				ReadRow(chunk, row);
+			}
+		}
+	}
+
+private:
+	void ReadRow(DataChunk &chunk, idx_t row) {
+		auto kind = TextOf(chunk.GetValue(KIND, row));
+		switch (kind.empty() ? '\0' : kind[0]) {
+		case 'd':
+			result.database = TextOf(chunk.GetValue(RELATION, row));
+			if (!chunk.GetValue(NUMBER, row).IsNull()) {
+				result.column_count = BigIntValue::Get(chunk.GetValue(NUMBER, row));
+			}
+			break;
+		case 's':
+			ReadSchema(chunk, row);
+			break;
+		case 't':
+		case 'v':
+			ReadRelation(chunk, row, kind[0] == 'v');
+			break;
+		case 'c':
+			ReadColumn(chunk, row);
+			break;
+		case 'x':
+			ReadDescribed(chunk, row);
+			break;
+		case 'k':
+			if (IsNamed(chunk, row)) {
+				Relation(chunk, row).constraints.push_back(TextOf(chunk.GetValue(TEXT, row)));
+			}
+			break;
+		case 'y': {
+			auto text = TextOf(chunk.GetValue(TEXT, row));
+			if (!text.empty()) {
+				Column(Relation(chunk, row), BigIntValue::Get(chunk.GetValue(POSITION, row))).collation = text;
+			}
+			break;
+		}
+		case 'n': {
+			auto text = TextOf(chunk.GetValue(TEXT, row));
+			auto &relation = Relation(chunk, row);
+			if (StringUtil::CIEquals(text, relation.name)) {
+				relation.name = text;
+			}
+			break;
+		}
+		default:
+			throw IOException("the server's answer about its catalog has a row of unknown kind '%s'", kind);
+		}
+	}
+
+	void ReadSchema(DataChunk &chunk, idx_t row) {
+		LoadedSchema schema;
+		schema.name = TextOf(chunk.GetValue(SCHEMA, row));
+		schema.comment = chunk.GetValue(COMMENT, row);
+		schema.tags = TagsOf(chunk.GetValue(TAGS, row));
+		schema.internal = FlagOf(chunk.GetValue(FLAG, row));
+		result.schemas.push_back(std::move(schema));
+	}
+
+	//! SQL's lower() knows more letters than names do: what it lets through is compared again. A row without NAME is a
+	//! listing's.
+	static bool IsNamed(DataChunk &chunk, idx_t row) {
+		auto name = chunk.GetValue(NAME, row);
+		return name.IsNull() || StringUtil::CIEquals(TextOf(name), TextOf(chunk.GetValue(RELATION, row)));
+	}
+
+	void ReadRelation(DataChunk &chunk, idx_t row, bool is_view) {
+		if (!IsNamed(chunk, row)) {
+			return;
+		}
+		auto &relation = Relation(chunk, row);
+		relation.is_view = is_view;
+		auto name = chunk.GetValue(NAME, row);
+		relation.name = TextOf(name.IsNull() ? chunk.GetValue(RELATION, row) : name);
+		relation.comment = chunk.GetValue(COMMENT, row);
+		relation.sql = TextOf(chunk.GetValue(TEXT, row));
+		relation.internal = FlagOf(chunk.GetValue(FLAG, row));
+		relation.temporary = FlagOf(chunk.GetValue(FLAG_2, row));
+		auto size = chunk.GetValue(NUMBER, row);
+		if (!size.IsNull() && BigIntValue::Get(size) >= 0) {
+			relation.estimated_size = NumericCast<idx_t>(BigIntValue::Get(size));
+		}
+		auto indexes = chunk.GetValue(NUMBER_2, row);
+		if (!indexes.IsNull() && BigIntValue::Get(indexes) >= 0) {
+			relation.index_count = NumericCast<idx_t>(BigIntValue::Get(indexes));
+		}
+		relation.tags = TagsOf(chunk.GetValue(TAGS, row));
+	}
+
+	void ReadColumn(DataChunk &chunk, idx_t row) {
+		if (chunk.GetValue(NAME, row).IsNull()) {
+			return; // the placeholder of a view that the server could not bind
+		}
+		auto &relation = Relation(chunk, row);
+		auto &column = Column(relation, BigIntValue::Get(chunk.GetValue(POSITION, row)));
+		column.name = TextOf(chunk.GetValue(NAME, row));
+		column.type = TextOf(chunk.GetValue(TEXT, row));
+		column.comment = chunk.GetValue(COMMENT, row);
+		column.nullable = FlagOf(chunk.GetValue(FLAG, row));
+		column.default_sql = chunk.GetValue(EXTRA, row);
+	}
+
+	//! A row of DESCRIBE tells the key in place of the comment.
+	void ReadDescribed(DataChunk &chunk, idx_t row) {
+		ReadColumn(chunk, row);
+		auto &relation = Relation(chunk, row);
+		auto &column = Column(relation, BigIntValue::Get(chunk.GetValue(POSITION, row)));
+		auto key = TextOf(column.comment);
+		column.comment = Value();
+		if (key == "PRI") {
+			relation.primary_columns.push_back(column.name);
+		} else if (key == "UNI") {
+			relation.unique_columns.push_back(column.name);
+		}
+	}
+
+	//! Rows of one relation mostly come together.
+	LoadedRelation &Relation(DataChunk &chunk, idx_t row) {
+		auto schema = TextOf(chunk.GetValue(SCHEMA, row));
+		auto name = TextOf(chunk.GetValue(RELATION, row));
+		auto key = Identifier(schema) + Identifier(name);
+		auto entry = index.find(key);
+		if (entry != index.end()) {
+			return result.relations[entry->second];
+		}
+		index[key] = result.relations.size();
+		LoadedRelation relation;
+		relation.schema = std::move(schema);
+		relation.name = std::move(name);
+		result.relations.push_back(std::move(relation));
+		return result.relations.back();
+	}
+
+	static LoadedColumn &Column(LoadedRelation &relation, int64_t position) {
+		constexpr int64_t MAX_COLUMNS = 1000000;
+		if (position < 1 || position > MAX_COLUMNS) {
+			throw IOException("the server's answer about its catalog has a column at position %lld", position);
+		}
+		auto at = NumericCast<idx_t>(position - 1);
+		if (relation.columns.size() <= at) {
+			relation.columns.resize(at + 1);
+		}
+		return relation.columns[at];
+	}
+
+	LoadedCatalog &result;
+	case_insensitive_map_t<idx_t> index;
+};
+
+LoadedCatalog Ask(ClientContext &context, Remote &remote, const string &sql) {
+	LoadedCatalog result;
+	result.column_count = -1;
+	auto rows = remote.Query(context, sql, AnswerTypes(), &result.version);
+	AnswerReader(result).Read(*rows);
+	return result;
+}
+
+} // namespace
+
+LoadedCatalog CatalogLoader::LoadSchemas(ClientContext &context, Remote &remote, int64_t count_limit) {
+	return Ask(context, remote, Union({DatabasePart(CountColumns(count_limit)), SchemasPart()}));
+}
+
+LoadedCatalog CatalogLoader::LoadAll(ClientContext &context, Remote &remote, int64_t count_limit) {
+	auto result = Ask(
+	    context, remote,
+	    Union({DatabasePart(CountColumns(count_limit)), SchemasPart(),
+	           Part("t",
+	                {"schema_name", "table_name", "", "", "comment", "sql", "", "internal", "temporary",
+	                 "estimated_size", "index_count", "tags"},
+	                string(" FROM duckdb_tables()") + OF_DATABASE),
+	           Part("v",
+	                {"schema_name", "view_name", "", "", "comment", "sql", "", "internal", "temporary", "", "", "tags"},
+	                string(" FROM duckdb_views()") + OF_DATABASE),
+	           Part("c",
+	                {"schema_name", "table_name", "column_name", "column_index", "comment", "data_type",
+	                 "column_default", "is_nullable", "", "", "", ""},
+	                string(" FROM duckdb_columns()") + OF_DATABASE)}));
+	result.complete = true;
+	for (auto &relation : result.relations) {
+		relation.full = true;
+	}
+	return result;
+}
+
+LoadedCatalog CatalogLoader::LoadRelation(ClientContext &context, Remote &remote, const string &schema,
+                                          const string &name) {
+	auto schema_literal = Literal(schema);
+	auto name_literal = Literal(name);
+	auto relation = Identifier(schema) + "." + Identifier(name);
+	auto of_schema = " AND schema_name = " + schema_literal;
+	// The plan tells what DESCRIBE does not: collations, and the table's name in its own letters.
+	auto plan = "(SELECT CAST(json_serialize_plan(" + Literal("SELECT * FROM " + relation) + ") AS JSON) AS plan)";
+	auto types = "(SELECT json_extract(plan, '$.plans[0].expressions[*].return_type') AS types FROM " + plan + ")";
+	return Ask(
+	    context, remote,
+	    Union(
+	        {DatabasePart(""), SchemasPart(),
+	         Part("x",
+	              {schema_literal, name_literal, "column_name", "row_number() OVER ()", "\"key\"", "column_type",
+	               "\"default\"", "\"null\" = 'YES'", "", "", "", ""},
+	              " FROM (DESCRIBE " + relation + ")"),
+	         Part("y",
+	              {schema_literal, name_literal, "", "position", "",
+	               "json_extract_string(type, '$.type_info.collation')", "", "", "", "", "", ""},
+	              " FROM (SELECT unnest(types) AS type, generate_subscripts(types, 1) AS position FROM " + types + ")"),
+	         Part("n",
+	              {schema_literal, name_literal, "", "", "",
+	               "json_extract_string(plan, '$.plans[0].children[0].function_data.table')", "", "", "", "", "", ""},
+	              " FROM " + plan),
+	         Part("k", {schema_literal, name_literal, "table_name", "", "", "constraint_text", "", "", "", "", "", ""},
+	              string(" FROM duckdb_constraints()") + OF_DATABASE + of_schema + " AND lower(table_name) = lower(" +
+	                  name_literal + ") AND constraint_type <> 'NOT NULL'"),
+	         Part("v",
+	              {schema_literal, name_literal, "view_name", "", "comment", "sql", "", "internal", "temporary", "", "",
+	               "tags"},
+	              string(" FROM duckdb_views()") + OF_DATABASE + of_schema + " AND lower(view_name) = lower(" +
+	                  name_literal + ")")}));
+}
+
+} // namespace openduck

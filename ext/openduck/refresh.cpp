@@ -1,0 +1,280 @@
+#include "openduck/refresh.hpp"
+
+#include "openduck/scan.hpp"
+#include "openduck/transaction.hpp"
+
+#include "duckdb/common/error_data.hpp"
+#include "duckdb/execution/operator/scan/physical_table_scan.hpp"
+#include "duckdb/execution/physical_operator.hpp"
+#include "duckdb/main/client_context.hpp"
+#include "duckdb/main/client_context_state.hpp"
+#include "duckdb/main/connection_manager.hpp"
+#include "duckdb/main/database_manager.hpp"
+#include "duckdb/main/prepared_statement_data.hpp"
+#include "duckdb/planner/extension_callback.hpp"
+#include "duckdb/transaction/meta_transaction.hpp"
+
+namespace openduck {
+
+namespace {
+
+constexpr const char *STATE_NAME = "openduck_refresh";
+
+//! Functions that list what all databases hold, while the statement runs.
+bool IsListing(const string &function) {
+	static constexpr const char *NAMES[] = {"duckdb_tables",  "duckdb_columns",     "duckdb_views",
+	                                        "duckdb_schemas", "duckdb_constraints", "duckdb_indexes"};
+	for (auto name : NAMES) {
+		if (function == name) {
+			return true;
+		}
+	}
+	return false;
+}
+
+bool HasListing(const PhysicalOperator &op) {
+	if (op.type == PhysicalOperatorType::TABLE_SCAN && IsListing(op.Cast<PhysicalTableScan>().function.name)) {
+		return true;
+	}
+	for (auto &child : op.GetChildren()) {
+		if (HasListing(child.get())) {
+			return true;
+		}
+	}
+	return false;
+}
+
+typedef vector<reference<OpenDuckTransaction>> transactions_t;
+
+void AddTransaction(transactions_t &result, OpenDuckTransaction &transaction) {
+	for (auto &known : result) {
+		if (RefersToSameObject(known.get(), transaction)) {
+			return;
+		}
+	}
+	result.push_back(transaction);
+}
+
+//! The transactions that have begun on remote databases.
+transactions_t BegunTransactions(ClientContext &context) {
+	transactions_t result;
+	if (!context.transaction.HasActiveTransaction()) {
+		return result;
+	}
+	auto &meta = MetaTransaction::Get(context);
+	for (auto &database : meta.OpenedTransactions()) {
+		if (database.get().IsSystem() || database.get().IsTemporary() ||
+		    !OpenDuckCatalog::Is(database.get().GetCatalog())) {
+			continue;
+		}
+		auto transaction = meta.TryGetTransaction(database.get());
+		if (transaction) {
+			result.push_back(transaction->Cast<OpenDuckTransaction>());
+		}
+	}
+	return result;
+}
+
+//! Watches over the statements of one connection.
+class RefreshState : public ClientContextState {
+public:
+	explicit RefreshState(shared_ptr<OpenDuckStorageInfo> info) : info(std::move(info)) {
+	}
+
+	bool CanRequestRebind() override {
+		return info->attached > 0;
+	}
+
+	void QueryBegin(ClientContext &context) override {
+		executing = false;
+		if (info->attached == 0) {
+			return;
+		}
+		for (auto &transaction : BegunTransactions(context)) {
+			transaction.get().BeginStatement();
+		}
+	}
+
+	void QueryEnd() override {
+		executing = false;
+	}
+
+	//! A name was not found, or did not fit: perhaps it would be in the catalog as it is now.
+	RebindQueryInfo OnPlanningError(ClientContext &context, SQLStatement &statement, ErrorData &error) override {
+		switch (error.Type()) {
+		case ExceptionType::IO:
+		case ExceptionType::INTERRUPT:
+		case ExceptionType::PERMISSION:
+		case ExceptionType::PARSER:
+		case ExceptionType::NOT_IMPLEMENTED:
+			return RebindQueryInfo::DO_NOT_REBIND;
+		default:
+			break;
+		}
+		auto result = RebindQueryInfo::DO_NOT_REBIND;
+		try {
+			for (auto &transaction : BegunTransactions(context)) {
+				if ((transaction.get().Touched() || transaction.get().Missed()) &&
+				    (transaction.get().Mixed() || !transaction.get().Confirm(context, false))) {
+					result = RebindQueryInfo::ATTEMPT_TO_REBIND;
+				}
+			}
+		} catch (std::exception &) {
+			// The server is away; the statement's own error says more.
+			return RebindQueryInfo::DO_NOT_REBIND;
+		}
+		return result;
+	}
+
+	RebindQueryInfo OnFinalizePrepare(ClientContext &context, PreparedStatementData &prepared,
+	                                  PreparedStatementMode mode) override {
+		if (info->attached == 0) {
+			return RebindQueryInfo::DO_NOT_REBIND;
+		}
+		// Not all uses of a name are noted by DuckDB; without that a prepared statement would outlive what it uses.
+		for (auto &transaction : BegunTransactions(context)) {
+			auto &catalog = transaction.get().catalog;
+			auto &known = prepared.properties.read_databases;
+			if (transaction.get().Touched() && known.find(catalog.GetName()) == known.end()) {
+				prepared.properties.RegisterDBRead(catalog, context);
+			}
+		}
+		if (mode != PreparedStatementMode::PREPARE_AND_EXECUTE && !executing) {
+			return RebindQueryInfo::DO_NOT_REBIND;
+		}
+		return Check(context, prepared);
+	}
+
+	RebindQueryInfo OnRebindPreparedStatement(ClientContext &context, BindPreparedStatementCallbackInfo &callback,
+	                                          RebindQueryInfo current_rebind) override {
+		RequireAttached(context, callback.prepared_statement);
+		return RebindQueryInfo::DO_NOT_REBIND;
+	}
+
+	RebindQueryInfo OnExecutePrepared(ClientContext &context, PreparedStatementCallbackInfo &callback,
+	                                  RebindQueryInfo current_rebind) override {
+		RequireAttached(context, callback.prepared_statement);
+		if (info->attached == 0) {
+			return RebindQueryInfo::DO_NOT_REBIND;
+		}
+		// If it is bound again, here or by another's wish, OnFinalizePrepare comes for a statement that is to run.
+		executing = true;
+		if (current_rebind == RebindQueryInfo::ATTEMPT_TO_REBIND) {
+			return RebindQueryInfo::DO_NOT_REBIND;
+		}
+		return Check(context, callback.prepared_statement);
+	}
+
+private:
+	//! DuckDB says so itself, but not of statements that are bound again at every use, as those with a remote scan are.
+	static void RequireAttached(ClientContext &context, PreparedStatementData &prepared) {
+		if (!prepared.properties.always_require_rebind) {
+			return;
+		}
+		for (auto &read : prepared.properties.read_databases) {
+			if (!DatabaseManager::Get(context).GetDatabase(context, read.first)) {
+				throw BinderException("Prepared statement requires database %s but it was not attached", read.first);
+			}
+		}
+	}
+
+	//! Is what the statement was bound against still true? Its first remote scan of each database tells, and is on its
+	//! way then; a database without one is asked.
+	RebindQueryInfo Check(ClientContext &context, PreparedStatementData &prepared) {
+		auto transactions = Involved(context, prepared);
+		if (transactions.empty() || !prepared.physical_plan) {
+			return RebindQueryInfo::DO_NOT_REBIND;
+		}
+		bool stale = false;
+		auto scans = RemoteScans(prepared.physical_plan->Root());
+		for (auto &transaction : transactions) {
+			if (transaction.get().Mixed()) {
+				stale = true;
+				continue;
+			}
+			auto scan = FirstScan(scans, transaction.get().catalog);
+			if (!scan) {
+				stale |= !transaction.get().Confirm(context, true);
+			} else if (RemoteScanStart(context, *scan) == RemoteStart::STALE_CATALOG) {
+				transaction.get().Drop();
+				stale = true;
+			} else {
+				transaction.get().SetConfirmed();
+			}
+		}
+		if (!stale) {
+			return RebindQueryInfo::DO_NOT_REBIND;
+		}
+		RemoteScanDropUnused(context);
+		return RebindQueryInfo::ATTEMPT_TO_REBIND;
+	}
+
+	//! The remote databases whose names the statement depends on.
+	static transactions_t Involved(ClientContext &context, PreparedStatementData &prepared) {
+		transactions_t result;
+		for (auto &transaction : BegunTransactions(context)) {
+			if (transaction.get().Touched()) {
+				AddTransaction(result, transaction.get());
+			}
+		}
+		auto &manager = DatabaseManager::Get(context);
+		auto add = [&](optional_ptr<AttachedDatabase> database) {
+			if (database && !database->IsSystem() && !database->IsTemporary() &&
+			    OpenDuckCatalog::Is(database->GetCatalog())) {
+				AddTransaction(result, OpenDuckTransaction::Get(context, database->GetCatalog()));
+			}
+		};
+		for (auto &read : prepared.properties.read_databases) {
+			add(manager.GetDatabase(context, read.first));
+		}
+		for (auto &modified : prepared.properties.modified_databases) {
+			add(manager.GetDatabase(context, modified.first));
+		}
+		if (prepared.physical_plan && HasListing(prepared.physical_plan->Root())) {
+			for (auto &database : manager.GetDatabases(context)) {
+				add(database.get());
+			}
+		}
+		return result;
+	}
+
+	static optional_ptr<const PhysicalTableScan> FirstScan(vector<const_reference<PhysicalTableScan>> &scans,
+	                                                       OpenDuckCatalog &catalog) {
+		for (auto &scan : scans) {
+			auto &source = scan.get().bind_data->Cast<RemoteScanBindData>().source;
+			if (source.remote == catalog.SharedRemote() && source.catalog_version != 0) {
+				return scan.get();
+			}
+		}
+		return nullptr;
+	}
+
+	shared_ptr<OpenDuckStorageInfo> info;
+	//! Between OnExecutePrepared and the statement's end.
+	bool executing = false;
+};
+
+class RefreshCallback : public ExtensionCallback {
+public:
+	explicit RefreshCallback(shared_ptr<OpenDuckStorageInfo> info) : info(std::move(info)) {
+	}
+
+	void OnConnectionOpened(ClientContext &context) override {
+		context.registered_state->GetOrCreate<RefreshState>(STATE_NAME, info);
+	}
+
+private:
+	shared_ptr<OpenDuckStorageInfo> info;
+};
+
+} // namespace
+
+void RegisterRefresh(DatabaseInstance &db, shared_ptr<OpenDuckStorageInfo> info) {
+	auto callback = make_shared_ptr<RefreshCallback>(info);
+	ExtensionCallback::Register(DBConfig::GetConfig(db), callback);
+	for (auto &context : ConnectionManager::Get(db).GetConnectionList()) {
+		callback->OnConnectionOpened(*context);
+	}
+}
+
+} // namespace openduck

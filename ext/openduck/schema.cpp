@@ -1,0 +1,269 @@
+#include "openduck/schema.hpp"
+
+#include "openduck/catalog.hpp"
+#include "openduck/transaction.hpp"
+#include "openduck/view.hpp"
+
+#include "duckdb/parser/parsed_data/alter_info.hpp"
+#include "duckdb/parser/parsed_data/create_schema_info.hpp"
+#include "duckdb/parser/parsed_data/create_table_info.hpp"
+#include "duckdb/parser/parsed_data/create_view_info.hpp"
+#include "duckdb/parser/parsed_data/drop_info.hpp"
+#include "duckdb/planner/parsed_data/bound_create_table_info.hpp"
+
+namespace openduck {
+
+OpenDuckSchemaEntry::OpenDuckSchemaEntry(CatalogSnapshot &snapshot, CreateSchemaInfo &info)
+    : SchemaCatalogEntry(snapshot.catalog, info), snapshot(snapshot) {
+}
+
+//! True if nothing that ENTRY tells is lost by NEXT.
+static bool Supersedes(CatalogEntry &next, CatalogEntry &entry) {
+	if (next.type != entry.type) {
+		return true;
+	}
+	if (entry.type == CatalogType::VIEW_ENTRY) {
+		return next.Cast<OpenDuckViewEntry>().described || !entry.Cast<OpenDuckViewEntry>().described;
+	}
+	return !entry.Cast<OpenDuckTableEntry>().full;
+}
+
+void OpenDuckSchemaEntry::Add(unique_ptr<CatalogEntry> entry) {
+	lock_guard<mutex> guard(lock);
+	auto &slot = relations[entry->name];
+	if (slot) {
+		if (!Supersedes(*entry, *slot)) {
+			return;
+		}
+		superseded.push_back(std::move(slot));
+	}
+	slot = std::move(entry);
+}
+
+optional_ptr<CatalogEntry> OpenDuckSchemaEntry::Find(const string &name) {
+	lock_guard<mutex> guard(lock);
+	auto entry = relations.find(name);
+	return entry == relations.end() ? nullptr : entry->second.get();
+}
+
+vector<reference<CatalogEntry>> OpenDuckSchemaEntry::Known() {
+	vector<reference<CatalogEntry>> result;
+	lock_guard<mutex> guard(lock);
+	for (auto &entry : relations) {
+		result.push_back(*entry.second);
+	}
+	return result;
+}
+
+//! True if ENTRY tells all that a reader needs.
+static bool Usable(CatalogEntry &entry) {
+	return entry.type != CatalogType::VIEW_ENTRY || entry.Cast<OpenDuckViewEntry>().described;
+}
+
+//! One relation, as the server describes it now; null if it is not there. Asks the server as long as that is needed.
+static optional_ptr<CatalogEntry> FetchRelation(ClientContext &context, OpenDuckTransaction &transaction,
+                                                CatalogSnapshot &start, const string &schema_name, const string &name) {
+	auto &catalog = transaction.catalog;
+	reference<CatalogSnapshot> snapshot(start);
+	auto find = [&]() -> optional_ptr<CatalogEntry> {
+		auto schema = snapshot.get().FindSchema(schema_name);
+		return schema ? schema->Find(name) : nullptr;
+	};
+	auto absorb = [&](LoadedCatalog loaded) {
+		snapshot = *transaction.Absorb(context, snapshot, loaded);
+	};
+	if (snapshot.get().small && !snapshot.get().Complete()) {
+		absorb(CatalogLoader::LoadAll(context, catalog.GetRemote(), OpenDuckCatalog::SMALL_COLUMN_COUNT));
+	}
+	auto entry = find();
+	if (entry && Usable(*entry)) {
+		return entry;
+	}
+	if (!entry && snapshot.get().Complete()) {
+		return nullptr;
+	}
+	ErrorData problem;
+	try {
+		absorb(CatalogLoader::LoadRelation(context, catalog.GetRemote(), schema_name, name));
+		entry = find();
+		if (entry && Usable(*entry)) {
+			return entry;
+		}
+	} catch (std::exception &ex) {
+		problem = ErrorData(ex);
+		if (problem.Type() != ExceptionType::CATALOG && problem.Type() != ExceptionType::BINDER) {
+			throw;
+		}
+	}
+	// It does not exist, or it is a view that no longer works; the list tells.
+	if (!snapshot.get().Complete()) {
+		absorb(CatalogLoader::LoadAll(context, catalog.GetRemote(), OpenDuckCatalog::SMALL_COLUMN_COUNT));
+	}
+	entry = find();
+	if (entry && entry->type == CatalogType::VIEW_ENTRY && problem.HasError()) {
+		entry->Cast<OpenDuckViewEntry>().SetProblem(problem);
+	}
+	return entry;
+}
+
+optional_ptr<CatalogEntry> OpenDuckSchemaEntry::LookupEntry(CatalogTransaction transaction,
+                                                            const EntryLookupInfo &lookup_info) {
+	auto type = lookup_info.GetCatalogType();
+	if (type != CatalogType::TABLE_ENTRY && type != CatalogType::VIEW_ENTRY) {
+		return nullptr;
+	}
+	auto name = lookup_info.GetEntryName();
+	bool rows_of_view = !name.empty() && name[0] == OpenDuckViewEntry::HIDDEN_PREFIX;
+	if (rows_of_view) {
+		name = name.substr(1);
+	}
+	auto &context = transaction.GetContext();
+	auto &remote_transaction = OpenDuckTransaction::Get(context, catalog);
+	remote_transaction.Touch();
+	auto entry = Find(name);
+	if (!entry || !Usable(*entry)) {
+		entry = FetchRelation(context, remote_transaction, snapshot, this->name, name);
+	}
+	if (!entry || !rows_of_view) {
+		return entry;
+	}
+	return entry->type == CatalogType::VIEW_ENTRY ? &entry->Cast<OpenDuckViewEntry>().Rows() : nullptr;
+}
+
+void OpenDuckSchemaEntry::Scan(ClientContext &context, CatalogType type,
+                               const std::function<void(CatalogEntry &)> &callback) {
+	if (type != CatalogType::TABLE_ENTRY && type != CatalogType::VIEW_ENTRY) {
+		return;
+	}
+	reference<OpenDuckSchemaEntry> schema(*this);
+	if (!snapshot.Complete()) {
+		auto &transaction = OpenDuckTransaction::Get(context, catalog);
+		auto loaded =
+		    CatalogLoader::LoadAll(context, transaction.catalog.GetRemote(), OpenDuckCatalog::SMALL_COLUMN_COUNT);
+		auto found = transaction.Absorb(context, snapshot, loaded)->FindSchema(name);
+		if (!found) {
+			return;
+		}
+		schema = *found;
+	}
+	for (auto &entry : schema.get().Known()) {
+		callback(entry.get());
+	}
+}
+
+void OpenDuckSchemaEntry::Scan(CatalogType type, const std::function<void(CatalogEntry &)> &callback) {
+	if (type != CatalogType::TABLE_ENTRY && type != CatalogType::VIEW_ENTRY) {
+		return;
+	}
+	for (auto &entry : Known()) {
+		callback(entry.get());
+	}
+}
+
+SimilarCatalogEntry OpenDuckSchemaEntry::GetSimilarEntry(CatalogTransaction transaction,
+                                                         const EntryLookupInfo &lookup_info) {
+	// "Did you mean" also looks here when a local name is wrong: it is answered with what is known.
+	SimilarCatalogEntry result;
+	Scan(lookup_info.GetCatalogType(), [&](CatalogEntry &entry) {
+		auto score = StringUtil::SimilarityRating(entry.name, lookup_info.GetEntryName());
+		if (score > result.score) {
+			result.score = score;
+			result.name = entry.name;
+		}
+	});
+	return result;
+}
+
+static OpenDuckCatalog &Ours(Catalog &catalog) {
+	return catalog.Cast<OpenDuckCatalog>();
+}
+
+bool OpenDuckSchemaEntry::RefuseCreate(CatalogTransaction transaction, const CreateInfo &info, const string &name,
+                                       const string &what) {
+	EntryLookupInfo lookup(CatalogType::TABLE_ENTRY, name);
+	auto entry = LookupEntry(transaction, lookup);
+	if (entry && info.on_conflict == OnCreateConflict::IGNORE_ON_CONFLICT && entry->type == info.type) {
+		return false;
+	}
+	if (entry && (info.on_conflict == OnCreateConflict::ERROR_ON_CONFLICT || entry->type != info.type)) {
+		if (entry->type != info.type) {
+			throw CatalogException("Existing object %s is of type %s, trying to replace with type %s", name,
+			                       CatalogTypeToString(entry->type), CatalogTypeToString(info.type));
+		}
+		throw CatalogException::EntryAlreadyExists(info.type, name);
+	}
+	Ours(catalog).RefuseWrite(what);
+}
+
+optional_ptr<CatalogEntry> OpenDuckSchemaEntry::CreateTable(CatalogTransaction transaction,
+                                                            BoundCreateTableInfo &info) {
+	auto &base = info.Base();
+	RefuseCreate(transaction, base, base.table, "CREATE TABLE");
+	return nullptr;
+}
+
+optional_ptr<CatalogEntry> OpenDuckSchemaEntry::CreateView(CatalogTransaction transaction, CreateViewInfo &info) {
+	RefuseCreate(transaction, info, info.view_name, "CREATE VIEW");
+	return nullptr;
+}
+
+optional_ptr<CatalogEntry> OpenDuckSchemaEntry::CreateIndex(CatalogTransaction transaction, CreateIndexInfo &info,
+                                                            TableCatalogEntry &table) {
+	Ours(catalog).RefuseWrite("CREATE INDEX");
+}
+
+optional_ptr<CatalogEntry> OpenDuckSchemaEntry::CreateFunction(CatalogTransaction transaction,
+                                                               CreateFunctionInfo &info) {
+	Ours(catalog).RefuseWrite("CREATE FUNCTION");
+}
+
+optional_ptr<CatalogEntry> OpenDuckSchemaEntry::CreateSequence(CatalogTransaction transaction,
+                                                               CreateSequenceInfo &info) {
+	Ours(catalog).RefuseWrite("CREATE SEQUENCE");
+}
+
+optional_ptr<CatalogEntry> OpenDuckSchemaEntry::CreateTableFunction(CatalogTransaction transaction,
+                                                                    CreateTableFunctionInfo &info) {
+	Ours(catalog).RefuseWrite("CREATE TABLE FUNCTION");
+}
+
+optional_ptr<CatalogEntry> OpenDuckSchemaEntry::CreateCopyFunction(CatalogTransaction transaction,
+                                                                   CreateCopyFunctionInfo &info) {
+	Ours(catalog).RefuseWrite("CREATE COPY FUNCTION");
+}
+
+optional_ptr<CatalogEntry> OpenDuckSchemaEntry::CreatePragmaFunction(CatalogTransaction transaction,
+                                                                     CreatePragmaFunctionInfo &info) {
+	Ours(catalog).RefuseWrite("CREATE PRAGMA FUNCTION");
+}
+
+optional_ptr<CatalogEntry> OpenDuckSchemaEntry::CreateCollation(CatalogTransaction transaction,
+                                                                CreateCollationInfo &info) {
+	Ours(catalog).RefuseWrite("CREATE COLLATION");
+}
+
+optional_ptr<CatalogEntry> OpenDuckSchemaEntry::CreateType(CatalogTransaction transaction, CreateTypeInfo &info) {
+	Ours(catalog).RefuseWrite("CREATE TYPE");
+}
+
+void OpenDuckSchemaEntry::DropEntry(ClientContext &context, DropInfo &info) {
+	EntryLookupInfo lookup(CatalogType::TABLE_ENTRY, info.name);
+	auto entry = LookupEntry(GetCatalogTransaction(context), lookup);
+	if (!entry) {
+		if (info.if_not_found == OnEntryNotFound::RETURN_NULL) {
+			return;
+		}
+		throw CatalogException::MissingEntry(info.type, info.name, string());
+	}
+	if (entry->type != info.type) {
+		throw CatalogException("Existing object %s is of type %s, trying to replace with type %s", info.name,
+		                       CatalogTypeToString(entry->type), CatalogTypeToString(info.type));
+	}
+	Ours(catalog).RefuseWrite("DROP " + StringUtil::Upper(CatalogTypeToString(info.type)));
+}
+
+void OpenDuckSchemaEntry::Alter(CatalogTransaction transaction, AlterInfo &info) {
+	Ours(catalog).RefuseWrite("ALTER");
+}
+
+} // namespace openduck

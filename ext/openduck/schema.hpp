@@ -1,0 +1,60 @@
+//===----------------------------------------------------------------------===//
+// openduck/schema.hpp: a schema of a remote database
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "openduck/catalog_loader.hpp"
+#include "openduck/snapshot.hpp"
+
+#include "duckdb/catalog/catalog_entry/schema_catalog_entry.hpp"
+
+namespace openduck {
+
+class OpenDuckTransaction;
+
+class OpenDuckSchemaEntry : public SchemaCatalogEntry {
+public:
+	OpenDuckSchemaEntry(CatalogSnapshot &snapshot, CreateSchemaInfo &info);
+
+	CatalogSnapshot &snapshot;
+
+	//! Adds a table or view; what was known of it before is superseded.
+	void Add(unique_ptr<CatalogEntry> entry);
+	//! The entry of NAME, if it is known.
+	optional_ptr<CatalogEntry> Find(const string &name);
+
+public:
+	void Scan(ClientContext &context, CatalogType type, const std::function<void(CatalogEntry &)> &callback) override;
+	void Scan(CatalogType type, const std::function<void(CatalogEntry &)> &callback) override;
+	optional_ptr<CatalogEntry> LookupEntry(CatalogTransaction transaction, const EntryLookupInfo &lookup_info) override;
+	SimilarCatalogEntry GetSimilarEntry(CatalogTransaction transaction, const EntryLookupInfo &lookup_info) override;
+
+	optional_ptr<CatalogEntry> CreateIndex(CatalogTransaction transaction, CreateIndexInfo &info,
+	                                       TableCatalogEntry &table) override;
+	optional_ptr<CatalogEntry> CreateFunction(CatalogTransaction transaction, CreateFunctionInfo &info) override;
+	optional_ptr<CatalogEntry> CreateTable(CatalogTransaction transaction, BoundCreateTableInfo &info) override;
+	optional_ptr<CatalogEntry> CreateView(CatalogTransaction transaction, CreateViewInfo &info) override;
+	optional_ptr<CatalogEntry> CreateSequence(CatalogTransaction transaction, CreateSequenceInfo &info) override;
+	optional_ptr<CatalogEntry> CreateTableFunction(CatalogTransaction transaction,
+	                                               CreateTableFunctionInfo &info) override;
+	optional_ptr<CatalogEntry> CreateCopyFunction(CatalogTransaction transaction,
+	                                              CreateCopyFunctionInfo &info) override;
+	optional_ptr<CatalogEntry> CreatePragmaFunction(CatalogTransaction transaction,
+	                                                CreatePragmaFunctionInfo &info) override;
+	optional_ptr<CatalogEntry> CreateCollation(CatalogTransaction transaction, CreateCollationInfo &info) override;
+	optional_ptr<CatalogEntry> CreateType(CatalogTransaction transaction, CreateTypeInfo &info) override;
+	void DropEntry(ClientContext &context, DropInfo &info) override;
+	void Alter(CatalogTransaction transaction, AlterInfo &info) override;
+
+private:
+	vector<reference<CatalogEntry>> Known();
+	//! Refuses to create NAME: because it exists, or because that is not possible yet. False: nothing is to be done.
+	bool RefuseCreate(CatalogTransaction transaction, const CreateInfo &info, const string &name, const string &what);
+
+	//! Guards relations and superseded. No call is made while it is held.
+	mutex lock;
+	case_insensitive_tree_t<unique_ptr<CatalogEntry>> relations;
+	vector<unique_ptr<CatalogEntry>> superseded;
+};
+
+} // namespace openduck
