@@ -438,6 +438,63 @@ def test_database_is_whole_after_a_kill(db):
         assert c.rows("SELECT count(*), max(i) FROM kept") == [(101000, 100999)]
 
 
+# ---------------------------------------------------------------- time
+
+
+@pytest.mark.parametrize("topology", ["serve", "gateway"])
+def test_query_that_gives_nothing_for_too_long_is_stopped(db, topology):
+    start = services.Serve if topology == "serve" else services.Stack
+    limit = ["--execute-timeout", "1s"]
+    more = {} if topology == "serve" else {"worker_options": limit}
+    with start({"mydb": db}, *limit, **more) as server, server.client() as c:
+        begun = time.monotonic()
+        chunks, error = drain(c.call(ENDLESS))
+        assert 0.8 < time.monotonic() - begun < 4 * services.SLOW
+        answer = services.Answer(chunks)
+        told = error.details() if error else answer.error_text
+        assert told and ("time" in told.lower() or "deadline" in told.lower()), told
+        server.wait_idle(1)
+        quiet(getattr(server, "worker", server))
+        server.assert_usable()
+
+
+def test_stream_that_always_delivers_outlives_the_limit(db):
+    with services.Serve({"mydb": db}, "--execute-timeout", "1s") as server:
+        with services.TcpProxy(server.url, rate=3 << 20) as proxy, services.Remote(proxy.url) as c:
+            begun = time.monotonic()
+            answer = c.run("SELECT repeat('x', 1000) AS s FROM range(9000)")
+            assert time.monotonic() - begun > 2
+            assert answer.finished and answer.error_text is None, answer.error_text
+
+
+def test_reader_that_stops_reading_loses_its_call(db):
+    with services.Serve({"mydb": db}, "--stall-timeout", "1s") as server, services.TcpProxy(server.url) as proxy:
+        with services.Remote(proxy.url) as c:
+            call = c.call(STREAM)
+            next(call)
+            proxy.stall()
+            server.wait_idle(5)
+            quiet(server)
+            proxy.resume()
+            assert failed(*drain(call))
+        server.assert_usable()
+
+
+@pytest.mark.extension
+def test_the_clients_own_limit_ends_the_wait(db):
+    with services.Serve({"mydb": db}) as server, services.attached(server) as con:
+        con.execute("SET openduck_execute_timeout = '1 second'")
+        con.execute("DETACH cloud")
+        con.execute(services.attach_sql(server.url))
+        begun = time.monotonic()
+        with pytest.raises(duckdb.Error, match=r"(?i)time"):
+            con.execute("FROM openduck_query('cloud', '%s')" % ENDLESS).fetchall()
+        assert time.monotonic() - begun < 4 * services.SLOW
+        server.wait_idle(1)
+        quiet(server)
+        assert con.execute("SELECT count(i) FROM cloud.t").fetchall() == [(1000,)]
+
+
 # ---------------------------------------------------------------- full
 
 
