@@ -220,10 +220,11 @@ void flow_end(flow *f, od_code code, const char *why)
     local = f->run != NULL;
     pthread_mutex_unlock(&f->lock);
     od_fail(&err, code, "%s", why);
-    flow_stop(f, code, why);
-    /* A worker of this process tells the client itself, after what it has sent already. */
+    /* A worker of this process tells the client itself, after what it has sent already. A remote one's stream is reset, and
+     * how that ends must not come first. */
     if (!local)
         flow_fail(f, &err);
+    flow_stop(f, code, why);
     if (waited)
         flow_close_end(f);
 }

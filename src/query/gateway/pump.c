@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/banned.h"
 
-static void relay(flow *f);
+static void relay(flow *f, const od_error *last);
 
 /* ---- a worker in this process ---- */
 
@@ -115,7 +115,7 @@ static void upstream_gone(void *user, od_rpc_call *call, const od_error *why)
         worker_entry_failed(f->worker, od_clock_ns());
     if (again && f->tried_count < FLOW_TRIES) {
         /* Nothing of the answer has come, and the worker never had the request: another may have it. */
-        relay(f);
+        relay(f, why);
         return;
     }
     if (why)
@@ -190,8 +190,8 @@ out:
     return rc;
 }
 
-/* Sends F to a worker that it has not been at yet; closes the worker end if there is none. */
-static void relay(flow *f)
+/* Sends F to a worker that it has not been at yet; closes the worker end if there is none. LAST: why the last one failed. */
+static void relay(flow *f, const od_error *last)
 {
     const route_wish wish = {f->asked.database, f->asked.compute_context};
     worker_entry *worker, *tried[FLOW_TRIES + 1];
@@ -207,8 +207,8 @@ static void relay(flow *f)
         tried[count++] = f->worker;
     pthread_mutex_unlock(&f->lock);
     rc = registry_pick(f->gateway->registry, &wish, tried, count, od_clock_ns(), &worker, &err);
-    if (rc == OD_E_UNAVAILABLE && count > 0)
-        od_fail(&err, OD_E_UNAVAILABLE, "worker '%s' cannot be reached", tried[count - 1]->endpoint.authority);
+    if (rc == OD_E_UNAVAILABLE && last)
+        od_fail(&err, OD_E_UNAVAILABLE, "worker '%s': %s", tried[count - 1]->endpoint.authority, last->message);
     if (rc == OD_OK && take_worker(f, worker, &attempt))
         rc = open_upstream(f, worker, attempt, &err);
     else if (rc == OD_OK)
@@ -234,12 +234,15 @@ void flow_start(flow *f)
         flow_close_end(f);
         return;
     }
+    /* The worker may be done, and the end closed on another thread, before it is even noted who the worker is. */
+    flow_ref(f);
     /* What the local worker does not serve goes to a remote one if there is any; else its engine says what is wrong. */
     if (g->worker && (f->asked.database.len == 0 || od_engine_has_database(g->engine, f->asked.database) ||
                       registry_count(g->registry) == 0))
         start_local(f);
     else
-        relay(f);
+        relay(f, NULL);
+    flow_unref(f);
 }
 
 /* ---- cancelling at a remote worker ---- */
