@@ -5,6 +5,42 @@
 
 #include "base/banned.h"
 
+/* The flatbuffer verifier lets optional members be absent that nanoarrow reads as if they were there. */
+static ArrowErrorCode check_pairs(ns(KeyValue_vec_t) pairs, struct ArrowError *why)
+{
+    size_t n = ns(KeyValue_vec_len(pairs));
+    for (size_t i = 0; i < n; i++) {
+        ns(KeyValue_table_t) pair = ns(KeyValue_vec_at(pairs, i));
+        if (!ns(KeyValue_key_is_present(pair)) || !ns(KeyValue_value_is_present(pair))) {
+            ArrowErrorSet(why, "metadata %zu lacks its key or its value", i);
+            return EINVAL;
+        }
+    }
+    return NANOARROW_OK;
+}
+
+/* No deeper than the verifier lets tables lie in each other. */
+static ArrowErrorCode check_fields(ns(Field_vec_t) fields, struct ArrowError *why)
+{
+    size_t n = ns(Field_vec_len(fields));
+    for (size_t i = 0; i < n; i++) {
+        ns(Field_table_t) field = ns(Field_vec_at(fields, i));
+        if (!ns(Field_type_is_present(field))) {
+            ArrowErrorSet(why, "field %zu lacks its type", i);
+            return EINVAL;
+        }
+        NANOARROW_RETURN_NOT_OK(check_pairs(ns(Field_custom_metadata(field)), why));
+        NANOARROW_RETURN_NOT_OK(check_fields(ns(Field_children(field)), why));
+    }
+    return NANOARROW_OK;
+}
+
+static ArrowErrorCode check_schema(ns(Schema_table_t) schema, struct ArrowError *why)
+{
+    NANOARROW_RETURN_NOT_OK(check_pairs(ns(Schema_custom_metadata(schema)), why));
+    return check_fields(ns(Schema_fields(schema)), why);
+}
+
 ArrowErrorCode od_unit_header(struct ArrowIpcDecoder *decoder, struct ArrowBufferView header, struct ArrowError *why)
 {
     NANOARROW_RETURN_NOT_OK(ArrowIpcDecoderVerifyHeader(decoder, header, why));
@@ -13,7 +49,10 @@ ArrowErrorCode od_unit_header(struct ArrowIpcDecoder *decoder, struct ArrowBuffe
         ArrowErrorSet(why, "a message without a header");
         return EINVAL;
     }
-    return ArrowIpcDecoderDecodeHeader(decoder, header, why);
+    NANOARROW_RETURN_NOT_OK(ArrowIpcDecoderDecodeHeader(decoder, header, why));
+    if (decoder->message_type != NANOARROW_IPC_MESSAGE_TYPE_SCHEMA)
+        return NANOARROW_OK;
+    return check_schema((ns(Schema_table_t)) private->last_message, why);
 }
 
 static ArrowErrorCode check_nodes(ns(RecordBatch_table_t) batch, struct ArrowError *why)

@@ -73,6 +73,16 @@ def native(duck_type):
             pa.struct([_field(n, c) for n, c in children]),
             lambda v: {n: None if v[n] is None else (c[2](v[n]) if c[2] else v[n]) for n, c in children},
         )
+    if kind == "map":
+        (_, key), (_, value) = duck_type.children
+        parts = [("key", native(key)), ("value", native(value))]
+        pairs = ("STRUCT", pa.struct([_field(n, c) for n, c in parts]), None)
+
+        def entries(v):
+            both = [dict(zip(("key", "value"), pair)) for pair in v.items()]
+            return [{n: d[n] if d[n] is None or not c[2] else c[2](d[n]) for n, c in parts} for d in both]
+
+        return "MAP", pa.list_(_field("l", pairs)), entries
     if kind == '"null"':
         return "NULL", pa.int32(), None
     raise NotImplementedError("native %s" % duck_type)
