@@ -21,9 +21,34 @@ static nghttp2_option *make_options(const od_h2_options *options)
     return made;
 }
 
+static void *mem_alloc(size_t size, void *user)
+{
+    (void)user;
+    return od_alloc(size);
+}
+
+static void mem_free(void *ptr, void *user)
+{
+    (void)user;
+    od_free(ptr);
+}
+
+static void *mem_calloc(size_t n, size_t size, void *user)
+{
+    (void)user;
+    return od_calloc(n, size);
+}
+
+static void *mem_realloc(void *ptr, size_t size, void *user)
+{
+    (void)user;
+    return od_realloc(ptr, size);
+}
+
 /* 0 or an nghttp2 error. */
 static int make_session(od_h2 *h2)
 {
+    nghttp2_mem mem = {NULL, mem_alloc, mem_free, mem_calloc, mem_realloc}; /* copied by nghttp2 */
     nghttp2_session_callbacks *callbacks = NULL;
     nghttp2_option *option = make_options(&h2->options);
     int rc = option ? nghttp2_session_callbacks_new(&callbacks) : NGHTTP2_ERR_NOMEM;
@@ -31,8 +56,8 @@ static int make_session(od_h2 *h2)
     if (rc == 0) {
         od_h2_recv_callbacks(callbacks);
         od_h2_send_callbacks(callbacks);
-        rc = h2->options.server ? nghttp2_session_server_new2(&h2->session, callbacks, h2, option)
-                                : nghttp2_session_client_new2(&h2->session, callbacks, h2, option);
+        rc = h2->options.server ? nghttp2_session_server_new3(&h2->session, callbacks, h2, option, &mem)
+                                : nghttp2_session_client_new3(&h2->session, callbacks, h2, option, &mem);
     }
     nghttp2_session_callbacks_del(callbacks);
     nghttp2_option_del(option);
