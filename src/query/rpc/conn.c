@@ -10,7 +10,10 @@
 #include "query/rpc/socket.h"
 #include "base/banned.h"
 
-enum { READS_A_ROUND = 4 }; /* so that one fast peer does not keep others waiting */
+enum {
+    READS_A_ROUND = 4, /* so that one fast peer does not keep others waiting */
+    USER_TIMEOUT_MORE_MS = 30000
+};
 static const int64_t PING_AFTER_NS = 60000000000, PING_WAIT_NS = 60000000000;
 
 od_conn *od_conn_create(od_loop *loop, bool outgoing)
@@ -70,9 +73,9 @@ void od_conn_accept(od_loop *loop, int fd)
     }
     conn->fd = fd;
     od_socket_peer_name(fd, conn->peer, sizeof conn->peer);
-    /* A peer that pauses closes its TCP window, and for the kernel that counts as unanswered; so the limit for it is that of a
-     * stalled call. A host that is gone is found by it as well. */
-    od_socket_tune(fd, loop->server->options.stall_timeout_ms);
+    /* A peer that pauses closes its TCP window, and for the kernel that counts as unanswered; so this limit, which is for hosts
+     * that are gone, comes after that of a stalled call. */
+    od_socket_tune(fd, loop->server->options.stall_timeout_ms + USER_TIMEOUT_MORE_MS);
     atomic_fetch_add(&loop->server->conn_count, 1);
     od_conn_ref(conn);
     if (!od_loop_add_conn(loop, conn)) {

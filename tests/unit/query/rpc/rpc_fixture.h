@@ -142,6 +142,13 @@ static inline void expect_stream(fixture *f, od_call *call, unsigned count, size
     expect_end(f, call);
 }
 
+/* A call counts until its on_gone has returned, so a moment longer than the test's own count. */
+static inline void expect_no_calls(fixture *f)
+{
+    assert_true(od_rpc_server_drain(f->server, od_deadline_in_ms(5000)));
+    assert_int_equal(od_rpc_server_calls(f->server), 0);
+}
+
 static inline double ms_since(int64_t ns)
 {
     return (double)(od_clock_ns() - ns) / 1e6;

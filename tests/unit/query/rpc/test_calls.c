@@ -15,7 +15,7 @@ static void test_unary_call_is_answered(void **state)
         echo_on(f, f->channel, "/test.Rpc/Echo");
     assert_true(rpc_service_wait_gone(&f->service, 100));
     assert_int_equal(f->service.clean, 100);
-    assert_int_equal(od_rpc_server_calls(f->server), 0);
+    expect_no_calls(f);
 }
 
 static void drain_stream(fixture *f, const char *path, const char *request, unsigned count, size_t size)
