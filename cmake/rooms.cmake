@@ -4,7 +4,7 @@
 add_library(od_flags INTERFACE)
 target_include_directories(od_flags INTERFACE "${CMAKE_SOURCE_DIR}/src")
 target_compile_options(od_flags INTERFACE $<$<COMPILE_LANGUAGE:C>:-D_GNU_SOURCE -Wall -Wextra -Wpedantic
-    -Wshadow -Wconversion -Wstrict-prototypes -Wvla -Wno-format-truncation>)
+    -Wshadow -Wconversion -Wstrict-prototypes -Wvla $<$<C_COMPILER_ID:GNU>:-Wno-format-truncation>>)
 if(OD_WERROR)
     target_compile_options(od_flags INTERFACE -Werror)
 endif()

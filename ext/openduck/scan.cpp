@@ -131,7 +131,7 @@ static void GiveCounted(ClientContext &context, RemoteScanGlobalState &global, R
 	global.rows += give;
 }
 
-static void RemoteScanExecute(ClientContext &context, TableFunctionInput &input, DataChunk &output) {
+static void ScanRows(ClientContext &context, TableFunctionInput &input, DataChunk &output) {
 	auto &global = input.global_state->Cast<RemoteScanGlobalState>();
 	auto &local = input.local_state->Cast<RemoteScanLocalState>();
 	auto &plan = global.plan;
@@ -173,6 +173,20 @@ static void RemoteScanExecute(ClientContext &context, TableFunctionInput &input,
 			output.Slice(local.selection, selected);
 		}
 		return;
+	}
+}
+
+static void RemoteScanExecute(ClientContext &context, TableFunctionInput &input, DataChunk &output) {
+	try {
+		ScanRows(context, input, output);
+	} catch (IOException &exception) {
+		// What the client itself finds wrong with an answer: say whose it is.
+		auto text = ErrorData(exception).RawMessage();
+		if (StringUtil::Contains(text, "(openduck ")) {
+			throw;
+		}
+		auto &bind = input.bind_data->Cast<RemoteScanBindData>();
+		throw IOException("%s (openduck %s)", text, bind.source.remote->Authority());
 	}
 }
 
