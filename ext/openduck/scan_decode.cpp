@@ -118,20 +118,23 @@ private:
 			Corrupt("a buffer is not aligned");
 		}
 		if (type.id() == LogicalTypeId::BOOLEAN) {
-			VerifyBooleans(data, count);
+			VerifyBooleans(data, FlatVector::Validity(out), count);
 		} else if (type.id() == LogicalTypeId::ENUM) {
 			VerifyEnum(data, type, FlatVector::Validity(out), count);
 		}
 		Pin(out, data);
 	}
 
-	static void VerifyBooleans(const uint8_t *data, idx_t count) {
+	static void VerifyBooleans(const uint8_t *data, const ValidityMask &validity, idx_t count) {
 		uint8_t any = 0;
 		for (idx_t i = 0; i < count; i++) {
 			any |= data[i];
 		}
-		if (any > 1) {
-			Corrupt("a BOOLEAN is neither 0 nor 1");
+		// The byte of a NULL may be anything.
+		for (idx_t i = 0; any > 1 && i < count; i++) {
+			if (data[i] > 1 && validity.RowIsValid(i)) {
+				Corrupt("a BOOLEAN is neither 0 nor 1");
+			}
 		}
 	}
 
