@@ -36,6 +36,7 @@ shared_ptr<CatalogSnapshot> OpenDuckCatalog::Current() {
 
 void OpenDuckCatalog::Publish(const shared_ptr<CatalogSnapshot> &snapshot) {
 	shared_ptr<CatalogSnapshot> freed; // without the lock
+	small = snapshot->small;
 	lock_guard<mutex> guard(lock);
 	if (current) {
 		retired.push_back(std::move(current));
@@ -63,7 +64,7 @@ void OpenDuckCatalog::Invalidate(const CatalogSnapshot &snapshot) {
 
 uint64_t OpenDuckCatalog::RemoteVersion(ClientContext &context) {
 	uint64_t version = 0;
-	remote->Query(context, "SELECT 1", {LogicalType::INTEGER}, &version);
+	remote->Describe(context, "SELECT 1", &version);
 	return version;
 }
 

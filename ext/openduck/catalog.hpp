@@ -17,8 +17,8 @@ struct OpenDuckStorageInfo : public StorageExtensionInfo, public enable_shared_f
 	atomic<idx_t> attached {0};
 };
 
-//! Names come from snapshots: what the server said at one catalog version. A statement binds against the current snapshot
-//! without asking; refresh.cpp finds out before its first row whether the version still holds.
+//! Names come from snapshots: what the server said at one catalog version. A statement binds against the current
+//! snapshot without asking; refresh.cpp finds out before its first row whether the version still holds.
 class OpenDuckCatalog : public Catalog {
 public:
 	static constexpr const char *TYPE = "openduck";
@@ -54,6 +54,10 @@ public:
 	//! Next number of a snapshot; never used twice while attached.
 	idx_t NextSnapshotId() {
 		return ++last_snapshot_id;
+	}
+	//! The database was small when it was read last.
+	bool Small() const {
+		return small;
 	}
 	//! Asks the server only which version its catalog has.
 	uint64_t RemoteVersion(ClientContext &context);
@@ -109,6 +113,7 @@ private:
 	string shown_path;
 	string remote_database;
 	atomic<idx_t> last_snapshot_id {0};
+	atomic<bool> small {false};
 
 	//! Guards current and retired. No call is made while it is held.
 	mutex lock;

@@ -115,7 +115,7 @@ public:
 		try {
 			for (auto &transaction : BegunTransactions(context)) {
 				if ((transaction.get().Touched() || transaction.get().Missed()) &&
-				    (transaction.get().Mixed() || !transaction.get().Confirm(context, false))) {
+				    (transaction.get().TakeMixed() || !transaction.get().Confirm(context, false))) {
 					result = RebindQueryInfo::ATTEMPT_TO_REBIND;
 				}
 			}
@@ -182,13 +182,15 @@ private:
 	//! way then; a database without one is asked.
 	RebindQueryInfo Check(ClientContext &context, PreparedStatementData &prepared) {
 		auto transactions = Involved(context, prepared);
-		if (transactions.empty() || !prepared.physical_plan) {
+		// PREPARE only notes the statement; it is looked at when it is executed.
+		if (transactions.empty() || !prepared.physical_plan ||
+		    prepared.statement_type == StatementType::PREPARE_STATEMENT) {
 			return RebindQueryInfo::DO_NOT_REBIND;
 		}
 		bool stale = false;
 		auto scans = RemoteScans(prepared.physical_plan->Root());
 		for (auto &transaction : transactions) {
-			if (transaction.get().Mixed()) {
+			if (transaction.get().TakeMixed()) {
 				stale = true;
 				continue;
 			}
@@ -200,6 +202,7 @@ private:
 				stale = true;
 			} else {
 				transaction.get().SetConfirmed();
+				Release(scans, transaction.get().catalog);
 			}
 		}
 		if (!stale) {
@@ -236,6 +239,16 @@ private:
 			}
 		}
 		return result;
+	}
+
+	//! A change from now on is no reason to fail: what the other scans get is compared with the columns that were bound.
+	static void Release(vector<const_reference<PhysicalTableScan>> &scans, OpenDuckCatalog &catalog) {
+		for (auto &scan : scans) {
+			auto &source = scan.get().bind_data->Cast<RemoteScanBindData>().source;
+			if (source.remote == catalog.SharedRemote()) {
+				source.catalog_version = 0;
+			}
+		}
 	}
 
 	static optional_ptr<const PhysicalTableScan> FirstScan(vector<const_reference<PhysicalTableScan>> &scans,

@@ -94,6 +94,9 @@ static optional_ptr<CatalogEntry> FetchRelation(ClientContext &context, OpenDuck
 		if (problem.Type() != ExceptionType::CATALOG && problem.Type() != ExceptionType::BINDER) {
 			throw;
 		}
+		// Without the place in our question that the server points at.
+		auto &text = problem.RawMessage();
+		problem = ErrorData(problem.Type(), text.substr(0, text.find("\n\nLINE ")));
 	}
 	// It does not exist, or it is a view that no longer works; the list tells.
 	if (!snapshot.get().Complete()) {

@@ -2,6 +2,7 @@
 
 #include "openduck/catalog.hpp"
 #include "openduck/remote_type.hpp"
+#include "openduck/transaction.hpp"
 
 #include "duckdb/parser/constraints/list.hpp"
 #include "duckdb/parser/keyword_helper.hpp"
@@ -206,6 +207,11 @@ unique_ptr<CreateInfo> OpenDuckTableEntry::GetInfo() const {
 	if (!statement) {
 		return info;
 	}
+	for (auto &column : columns.Logical()) {
+		if (statement->columns.ColumnExists(column.Name())) {
+			statement->columns.GetColumnMutable(column.Name()).SetType(column.Type());
+		}
+	}
 	statement->catalog = info->catalog;
 	statement->schema = info->schema;
 	statement->temporary = info->temporary;
@@ -238,7 +244,7 @@ TableFunction OpenDuckTableEntry::GetScanFunction(ClientContext &context, unique
 	source.remote = snapshot.catalog.SharedRemote();
 	source.relation = RemoteName();
 	source.columns = RemoteColumns();
-	source.catalog_version = snapshot.version;
+	source.catalog_version = OpenDuckTransaction::Get(context, catalog).Rebinding() ? 0 : snapshot.version;
 	source.estimated_rows = estimated_size;
 	source.entry = this;
 	bind_data = RemoteScanBind(std::move(source));

@@ -13,7 +13,7 @@
 
 namespace openduck {
 
-//! The columns are the server's, also generated ones: it computes them. Defaults and constraints are for show and are not
+//! The columns are the server's, also generated ones: it computes them. Defaults and constraints are for show and not
 //! bound here, since they may name macros, sequences and types that only the server has.
 //! Also stands for the rows of a view, see view.hpp.
 class OpenDuckTableEntry : public TableCatalogEntry {

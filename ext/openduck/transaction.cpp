@@ -39,8 +39,12 @@ shared_ptr<CatalogSnapshot> OpenDuckTransaction::Snapshot(ClientContext &context
 		Use(current, false);
 		return current;
 	}
-	auto loaded = CatalogLoader::LoadSchemas(context, catalog.GetRemote(), OpenDuckCatalog::SMALL_COLUMN_COUNT);
+	auto &remote = catalog.GetRemote();
+	auto limit = OpenDuckCatalog::SMALL_COLUMN_COUNT;
+	auto loaded = catalog.Small() ? CatalogLoader::LoadAll(context, remote, limit)
+	                              : CatalogLoader::LoadSchemas(context, remote, limit);
 	auto fetched = make_shared_ptr<CatalogSnapshot>(catalog, catalog.NextSnapshotId(), loaded);
+	fetched->Add(context, loaded);
 	catalog.Publish(fetched);
 	Use(fetched, true);
 	return fetched;
@@ -83,13 +87,12 @@ shared_ptr<CatalogSnapshot> OpenDuckTransaction::Absorb(ClientContext &context, 
 }
 
 bool OpenDuckTransaction::Confirm(ClientContext &context, bool once_a_transaction) {
-	shared_ptr<CatalogSnapshot> held;
+	auto held = Snapshot(context);
 	{
 		lock_guard<mutex> guard(lock);
-		if (!snapshot || confirmed_in_statement || (once_a_transaction && confirmed)) {
+		if (confirmed_in_statement || (once_a_transaction && confirmed)) {
 			return true;
 		}
-		held = snapshot;
 	}
 	if (catalog.RemoteVersion(context) != held->version || held->version == 0) {
 		Drop();
@@ -106,6 +109,7 @@ void OpenDuckTransaction::SetConfirmed() {
 }
 
 void OpenDuckTransaction::Drop() {
+	rebinding = true;
 	lock_guard<mutex> guard(lock);
 	if (snapshot) {
 		catalog.Invalidate(*snapshot);
@@ -116,6 +120,7 @@ void OpenDuckTransaction::Drop() {
 void OpenDuckTransaction::BeginStatement() {
 	touched = false;
 	missed = false;
+	rebinding = false;
 	mixed = false;
 	lock_guard<mutex> guard(lock);
 	confirmed_in_statement = false;

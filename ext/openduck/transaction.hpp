@@ -38,6 +38,10 @@ public:
 	void SetConfirmed();
 	//! The catalog has changed.
 	void Drop();
+	//! The statement is being bound for the second time. There is no third: its scans go by the columns they get.
+	bool Rebinding() const {
+		return rebinding;
+	}
 
 	//! The statement looked up names of tables or views.
 	void Touch() {
@@ -53,9 +57,14 @@ public:
 	bool Missed() const {
 		return missed;
 	}
-	//! Names of one statement came from snapshots of two versions.
-	bool Mixed() const {
-		return touched && mixed;
+	//! Names of one statement came from snapshots of two versions: it must be bound again.
+	bool TakeMixed() {
+		bool result = touched && mixed;
+		if (result) {
+			mixed = false;
+			rebinding = true;
+		}
+		return result;
 	}
 	//! A statement begins.
 	void BeginStatement();
@@ -72,6 +81,7 @@ private:
 
 	atomic<bool> touched {false};
 	atomic<bool> missed {false};
+	atomic<bool> rebinding {false};
 	atomic<bool> mixed {false};
 };
 
