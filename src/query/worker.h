@@ -10,10 +10,12 @@
 #include "query/rpc.h"
 
 typedef struct {
-    od_engine *engine;            /* borrowed */
-    const od_secret *token;       /* borrowed; empty: dev mode, every token passes */
-    unsigned max_concurrency;     /* executions at once; further ones wait; 0: 64 */
-    int64_t execute_timeout_ms;   /* longest time that DuckDB may take for the next payload; 0: 300,000 */
+    od_engine *engine;        /* borrowed */
+    const od_secret *token;   /* borrowed; NULL or empty: dev mode, every token passes */
+    unsigned max_concurrency; /* executions at once; further ones wait; 0: 64 */
+    int64_t
+        execute_timeout_ms; /* longest time that DuckDB may take for the next payload; 0: 300,000; negative: no limit */
+    const char *version;    /* for status; borrowed; NULL: "" */
 } od_worker_options;
 
 typedef struct od_worker od_worker;
@@ -33,8 +35,9 @@ typedef void (*od_worker_done)(void *arg, const od_worker_outcome *outcome);
 /* Runs REQUEST (a whole ExecuteFragmentRequest message, referenced) and streams chunks and status into CALL, whatever happens;
  * then DONE. The token has been checked by the caller. EXECUTION_ID is what errors name. Does not block: the work is done on a
  * thread of the worker's pool. */
-OD_MUST_CHECK od_code od_worker_run_start(od_worker *worker, od_rpc_call *call, od_msg *request, const char *execution_id,
-                                          od_worker_done done, void *arg, od_worker_run **out, od_error *err);
+OD_MUST_CHECK od_code od_worker_run_start(od_worker *worker, od_rpc_call *call, od_msg *request,
+                                          const char *execution_id, od_worker_done done, void *arg, od_worker_run **out,
+                                          od_error *err);
 /* Any thread: DuckDB's work stops; the stream ends with an error chunk of CODE (OD_E_CANCELLED, OD_E_TIMEOUT) if its call is
  * still there. */
 void od_worker_run_cancel(od_worker_run *run, od_code code, const char *reason);

@@ -252,6 +252,9 @@ od_code od_output_open(od_execution *execution, od_error *err)
     if (rc == OD_OK)
         rc = open_encoder(execution, &list, err);
     release_columns(&list);
+    /* What is not a SELECT is done by now: its few rows go out at once, and it ends. */
+    if (execution->last_effect != OD_EFFECT_READS)
+        execution->next_chunks = 64;
     return rc;
 }
 

@@ -1,0 +1,254 @@
+/* One run, from its request to its last chunk, on a thread of the pool. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/deadline.h"
+#include "query/worker/worker_internal.h"
+#include "base/banned.h"
+
+/* How long a thread waits for a slow reader before it looks whether the run was stopped. */
+#define SEND_SLICE_MS 50
+
+typedef struct {
+    od_worker_run *run;
+    od_execute_request request;
+    uint64_t payloads;
+    uint64_t catalog_version;
+} job;
+
+/* ---- text ---- */
+
+static bool is_utf8(od_slice text)
+{
+    const uint8_t *p = text.data, *end = p + text.len;
+    while (p < end) {
+        uint64_t word;
+        while (end - p >= 8 && (memcpy(&word, p, 8), (word & 0x8080808080808080U) == 0))
+            p += 8;
+        if (p == end)
+            break;
+        uint8_t c = *p;
+        int more = c < 0x80 ? 0 : c >= 0xc2 && c < 0xe0 ? 1 : (c & 0xf0) == 0xe0 ? 2 : c >= 0xf0 && c < 0xf5 ? 3 : -1;
+        if (more < 0 || end - p <= more)
+            return false;
+        for (int i = 1; i <= more; i++)
+            if ((p[i] & 0xc0) != 0x80)
+                return false;
+        /* overlong forms, surrogates, and what lies above U+10FFFF */
+        if ((c == 0xe0 && p[1] < 0xa0) || (c == 0xed && p[1] >= 0xa0) || (c == 0xf0 && p[1] < 0x90) ||
+            (c == 0xf4 && p[1] >= 0x90))
+            return false;
+        p += more + 1;
+    }
+    return true;
+}
+
+/* ---- being stopped ---- */
+
+static od_code stopped(od_worker_run *run, od_error *err)
+{
+    (void)pthread_mutex_lock(&run->lock);
+    od_code code = run->stop;
+    char reason[sizeof run->reason];
+    memcpy(reason, run->reason, sizeof reason);
+    (void)pthread_mutex_unlock(&run->lock);
+    if (code == OD_OK)
+        return OD_OK;
+    if (code != OD_E_CANCELLED)
+        return od_fail(err, code, "%s", reason);
+    /* The text that clients of the earlier protocol know. */
+    return reason[0] != '\0' ? od_fail(err, code, "execution cancelled: %s (%s)", run->id, reason)
+                             : od_fail(err, code, "execution cancelled: %s", run->id);
+}
+
+/* From here on a stop reaches EXECUTION (NULL: none any more). */
+static void publish(od_worker_run *run, od_execution *execution)
+{
+    (void)pthread_mutex_lock(&run->lock);
+    run->execution = execution;
+    if (execution != NULL && run->stop != OD_OK)
+        od_execution_interrupt(execution);
+    (void)pthread_mutex_unlock(&run->lock);
+}
+
+static void busy(od_worker_run *run, bool yes)
+{
+    atomic_store_explicit(&run->busy_since_ns, yes ? od_clock_ns() : 0, memory_order_relaxed);
+}
+
+/* ---- sending ---- */
+
+static void count_bytes(od_worker_run *run, const od_rpc_out *out)
+{
+    atomic_fetch_add_explicit(&run->bytes, out->head_len + out->len + out->tail_len, memory_order_relaxed);
+}
+
+static od_code send_payload(job *j, od_msg *payload, od_error *err)
+{
+    od_worker_run *run = j->run;
+    od_rpc_out out;
+    uint64_t told = j->payloads == 0 ? j->catalog_version : 0;
+    od_code rc = od_chunk_batch(payload, 0, od_msg_len(payload), told, &out, err);
+    if (rc != OD_OK)
+        return rc;
+    do {
+        rc = stopped(run, err);
+        if (rc == OD_OK)
+            rc = od_rpc_call_send_wait(run->call, &out, od_deadline_in_ms(SEND_SLICE_MS), err);
+        else
+            return rc;
+    } while (rc == OD_E_TIMEOUT);
+    if (rc == OD_OK) {
+        count_bytes(run, &out);
+        j->payloads++;
+    }
+    return rc;
+}
+
+/* Ends the stream: an error chunk if there is one, the finished chunk, status OK. */
+static void send_end(job *j, const od_error *why)
+{
+    od_worker_run *run = j->run;
+    od_rpc_out out;
+    od_code rc = OD_OK;
+    if (why != NULL) {
+        od_msg *msg;
+        rc = od_chunk_error(why, run->id, j->catalog_version, &msg, NULL);
+        if (rc == OD_OK) {
+            od_rpc_out_whole(msg, &out);
+            rc = od_rpc_call_send(run->call, &out, NULL);
+            count_bytes(run, &out);
+            od_msg_unref(msg);
+        }
+    }
+    if (rc == OD_OK) {
+        od_chunk_finished(j->catalog_version, &out);
+        rc = od_rpc_call_reply(run->call, &out, OD_GRPC_OK, NULL, NULL);
+    }
+    if (rc != OD_OK) /* the peer is gone, or memory is out */
+        od_rpc_call_finish(run->call, why != NULL ? od_code_grpc_status(why->code) : OD_GRPC_INTERNAL,
+                           why != NULL ? why->message : "the end of the stream cannot be sent");
+}
+
+/* ---- running ---- */
+
+static od_code check(const job *j, od_error *err)
+{
+    if (j->request.transaction_id.len > 0)
+        return od_fail(err, OD_E_NOT_IMPLEMENTED, "transactions over several requests are not supported yet");
+    if (j->request.snapshot_id.data != NULL)
+        return od_fail(err, OD_E_NOT_IMPLEMENTED, "reading a snapshot (snapshot_id) is not supported by this worker");
+    return OD_OK;
+}
+
+static od_code stream(job *j, od_execution *execution, od_error *err)
+{
+    od_worker_run *run = j->run;
+    for (;;) {
+        od_msg *payload;
+        busy(run, true);
+        od_code rc = od_execution_next(execution, &payload, err);
+        busy(run, false);
+        j->catalog_version = od_execution_catalog_version(execution);
+        if (rc != OD_OK || payload == NULL)
+            return rc;
+        rc = send_payload(j, payload, err);
+        od_msg_unref(payload);
+        if (rc != OD_OK)
+            return rc;
+    }
+}
+
+static od_code execute(job *j, od_error *err)
+{
+    od_worker_run *run = j->run;
+    od_engine *engine = run->worker->engine;
+    od_execution *execution;
+    od_code rc = stopped(run, err);
+    if (rc == OD_OK)
+        rc = check(j, err);
+    j->catalog_version = od_engine_catalog_version(engine);
+    if (rc != OD_OK)
+        return rc;
+    od_execution_request request = {.sql = j->request.plan,
+                                    .database = j->request.database,
+                                    .format = j->request.format,
+                                    .describe_only = j->request.describe_only,
+                                    .expected_catalog_version = j->request.expected_catalog_version};
+    busy(run, true);
+    rc = od_execution_start(engine, &request, &execution, err);
+    busy(run, false);
+    if (rc != OD_OK) {
+        j->catalog_version = od_engine_catalog_version(engine);
+        return rc;
+    }
+    publish(run, execution);
+    rc = stream(j, execution, err);
+    publish(run, NULL);
+    /* Before the last chunk: the client's next query finds the connection free, and what it changed done. */
+    od_execution_end(execution);
+    return rc;
+}
+
+static void finish(job *j, od_code rc, od_error *why)
+{
+    od_worker_run *run = j->run;
+    od_worker *worker = run->worker;
+    /* Whatever DuckDB made of being interrupted: the reason is ours. */
+    od_error stop;
+    if (stopped(run, &stop) != OD_OK && rc != OD_OK) {
+        *why = stop;
+        rc = stop.code;
+    }
+    od_worker_outcome outcome = {.error = rc != OD_OK ? why : NULL, .rows_payloads = j->payloads};
+    if (rc != OD_OK)
+        (void)atomic_fetch_add(rc == OD_E_CANCELLED ? &worker->cancelled : &worker->errors, 1);
+    od_run_leave(run); /* its id may be used again as soon as the client knows that it ended */
+    send_end(j, outcome.error);
+    outcome.bytes = atomic_load(&run->bytes);
+    (void)atomic_fetch_sub(&worker->in_flight, 1);
+    if (run->done != NULL)
+        run->done(run->done_arg, &outcome);
+}
+
+/* A request that cannot be read is an error of the call. */
+static void refuse(job *j, const od_error *why)
+{
+    od_worker_run *run = j->run;
+    od_run_leave(run);
+    (void)atomic_fetch_add(&run->worker->errors, 1);
+    od_rpc_call_finish(run->call, OD_GRPC_INVALID_ARGUMENT, why->message);
+    (void)atomic_fetch_sub(&run->worker->in_flight, 1);
+    if (run->done != NULL)
+        run->done(run->done_arg, &(od_worker_outcome){.error = why});
+}
+
+void od_run_main(void *arg)
+{
+    job j = {.run = arg};
+    od_error err = {0};
+    od_slice message = od_slice_of(od_msg_data(j.run->request), od_msg_len(j.run->request));
+    od_code rc = od_execute_request_decode(message, &j.request, &err);
+    if (rc == OD_OK && !is_utf8(j.request.plan))
+        rc = od_fail(&err, OD_E_INVALID, "plan must be UTF-8 SQL for this worker build");
+    if (rc != OD_OK)
+        refuse(&j, &err);
+    else
+        finish(&j, execute(&j, &err), &err);
+    od_worker_run_unref(j.run);
+}
+
+void od_worker_run_cancel(od_worker_run *run, od_code code, const char *reason)
+{
+    (void)pthread_mutex_lock(&run->lock);
+    if (run->stop == OD_OK) {
+        run->stop = code;
+        if (reason != NULL && strcmp(reason, od_code_text(code)) != 0)
+            (void)snprintf(run->reason, sizeof run->reason, "%s", reason);
+        else if (code != OD_E_CANCELLED)
+            (void)snprintf(run->reason, sizeof run->reason, "%s", od_code_text(code));
+        if (run->execution != NULL)
+            od_execution_interrupt(run->execution);
+    }
+    (void)pthread_mutex_unlock(&run->lock);
+}

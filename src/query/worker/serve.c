@@ -1,0 +1,231 @@
+/* The worker's own service. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/deadline.h"
+#include "base/uuid.h"
+#include "query/worker/worker_internal.h"
+#include "base/banned.h"
+
+/* One call; all its events come on one thread. */
+typedef struct {
+    od_worker *worker;
+    od_worker_run *run; /* ExecuteFragment, once it runs */
+    bool asked;         /* its request has come */
+} served;
+
+static bool token_passes(const od_worker *worker, od_rpc_call *call, od_slice given)
+{
+    static const od_secret none = {0};
+    const char *refusal = od_token_refusal(worker->token != NULL ? worker->token : &none, given);
+    if (refusal != NULL)
+        od_rpc_call_finish(call, OD_GRPC_UNAUTHENTICATED, refusal);
+    return refusal == NULL;
+}
+
+static void refuse(od_rpc_call *call, const od_error *why)
+{
+    od_rpc_call_finish(call, od_code_grpc_status(why->code), why->message);
+}
+
+/* MSG is taken. */
+static void reply(od_rpc_call *call, od_msg *msg)
+{
+    od_rpc_out out;
+    od_error err;
+    od_rpc_out_whole(msg, &out);
+    if (od_rpc_call_reply(call, &out, OD_GRPC_OK, NULL, &err) != OD_OK)
+        refuse(call, &err);
+    od_msg_unref(msg);
+}
+
+/* ---- ExecuteFragment ---- */
+
+static void handle_execute(served *s, od_rpc_call *call, od_msg *msg)
+{
+    od_execute_request request;
+    od_error err;
+    char id[OD_EXECUTION_ID_SIZE];
+    if (od_execute_request_decode(od_slice_of(od_msg_data(msg), od_msg_len(msg)), &request, &err) != OD_OK) {
+        od_rpc_call_finish(call, OD_GRPC_INVALID_ARGUMENT, err.message);
+        return;
+    }
+    if (!token_passes(s->worker, call, request.access_token))
+        return;
+    od_slice given = request.execution_id;
+    if (given.len >= sizeof id || (given.len > 0 && memchr(given.data, '\0', given.len) != NULL)) {
+        od_rpc_call_finish(call, OD_GRPC_INVALID_ARGUMENT, "execution_id is above 127 bytes or holds a NUL");
+        return;
+    }
+    if (given.len == 0) {
+        od_uuid_format(od_uuid_random(), id);
+    } else {
+        memcpy(id, given.data, given.len);
+        id[given.len] = '\0';
+    }
+    if (od_run_create(s->worker, call, msg, id, true, NULL, NULL, &s->run, &err) != OD_OK)
+        refuse(call, &err);
+}
+
+/* ---- CancelExecution ---- */
+
+static void handle_cancel(served *s, od_rpc_call *call, od_msg *msg)
+{
+    od_cancel_request request;
+    od_msg *answer;
+    od_error err;
+    if (od_cancel_request_decode(od_slice_of(od_msg_data(msg), od_msg_len(msg)), &request, &err) != OD_OK) {
+        od_rpc_call_finish(call, OD_GRPC_INVALID_ARGUMENT, err.message);
+        return;
+    }
+    if (!token_passes(s->worker, call, request.access_token))
+        return;
+    od_worker_run *run = od_run_find(s->worker, request.execution_id);
+    if (run != NULL)
+        od_worker_run_cancel(run, OD_E_CANCELLED, NULL);
+    if (od_cancel_reply_encode(run != NULL, &answer, &err) == OD_OK)
+        reply(call, answer);
+    else
+        refuse(call, &err);
+    od_worker_run_unref(run);
+}
+
+/* ---- GetStatus ---- */
+
+enum { MAX_SHOWN = 256 };
+
+typedef struct {
+    od_status_running running[MAX_SHOWN];
+    char ids[MAX_SHOWN][OD_EXECUTION_ID_SIZE];
+    size_t count;
+} running_list;
+
+/* Copies what is in flight, so that the answer is made without the lock. */
+static void list_running(od_worker *worker, running_list *list)
+{
+    int64_t now = od_clock_ns();
+    (void)pthread_mutex_lock(&worker->lock);
+    for (od_worker_run *run = worker->runs; run != NULL && list->count < MAX_SHOWN; run = run->next) {
+        size_t i = list->count++;
+        memcpy(list->ids[i], run->id, sizeof list->ids[i]);
+        list->running[i] = (od_status_running){.execution_id = list->ids[i],
+                                               .database = "",
+                                               .elapsed_ms = (uint64_t)((now - run->start_ns) / 1000000),
+                                               .bytes_sent = atomic_load(&run->bytes)};
+    }
+    (void)pthread_mutex_unlock(&worker->lock);
+}
+
+static od_code make_status(od_worker *worker, od_msg **out, od_error *err)
+{
+    size_t databases = od_engine_database_count(worker->engine);
+    od_pool_stats pool = od_pool_read_stats(worker->pool);
+    running_list *list = od_calloc(1, sizeof *list);
+    const char **names = od_calloc(databases + 1, sizeof *names);
+    od_code rc = list != NULL && names != NULL ? OD_OK : od_fail(err, OD_E_NO_MEMORY, "out of memory");
+    if (rc == OD_OK) {
+        for (size_t i = 0; i < databases; i++)
+            names[i] = od_engine_database_name(worker->engine, i);
+        list_running(worker, list);
+        od_status status = {
+            .version = worker->version,
+            .duckdb_version = od_engine_version(),
+            .role = "worker",
+            .uptime_seconds = (uint64_t)((od_clock_ns() - worker->start_ns) / 1000000000),
+            .in_flight = od_worker_in_flight(worker),
+            .max_in_flight = worker->max_concurrency,
+            .queued = (uint32_t)pool.queued,
+            .max_queued = OD_WORKER_MAX_WAITING,
+            .executions_total = atomic_load(&worker->total),
+            .errors_total = atomic_load(&worker->errors),
+            .cancelled_total = atomic_load(&worker->cancelled),
+            .databases = names,
+            .database_count = databases,
+            .running = list->running,
+            .running_count = list->count,
+        };
+        rc = od_status_encode(&status, out, err);
+    }
+    od_free(list);
+    od_free((void *)(uintptr_t)names);
+    return rc;
+}
+
+static void handle_status(served *s, od_rpc_call *call, od_msg *msg)
+{
+    od_slice token;
+    od_msg *answer;
+    od_error err;
+    if (od_status_request_decode(od_slice_of(od_msg_data(msg), od_msg_len(msg)), &token, &err) != OD_OK) {
+        od_rpc_call_finish(call, OD_GRPC_INVALID_ARGUMENT, err.message);
+        return;
+    }
+    if (!token_passes(s->worker, call, token))
+        return;
+    if (make_status(s->worker, &answer, &err) == OD_OK)
+        reply(call, answer);
+    else
+        refuse(call, &err);
+}
+
+/* ---- events ---- */
+
+static void on_message(void *user, od_rpc_call *call, od_msg *msg)
+{
+    served *s = user;
+    const char *path = od_rpc_call_path(call);
+    if (s->asked) { /* one was asked for */
+        od_msg_unref(msg);
+        return;
+    }
+    s->asked = true;
+    if (strcmp(path, OD_PATH_EXECUTE) == 0)
+        handle_execute(s, call, msg);
+    else if (strcmp(path, OD_PATH_CANCEL) == 0)
+        handle_cancel(s, call, msg);
+    else
+        handle_status(s, call, msg);
+    od_msg_unref(msg);
+}
+
+static void on_half_close(void *user, od_rpc_call *call)
+{
+    const served *s = user;
+    if (!s->asked)
+        od_rpc_call_finish(call, OD_GRPC_INVALID_ARGUMENT, "the request is missing");
+}
+
+static void on_gone(void *user, od_rpc_call *call, const od_error *why)
+{
+    served *s = user;
+    (void)call;
+    if (s->run != NULL && why != NULL)
+        od_worker_run_cancel(s->run, OD_E_CANCELLED, "the client went away");
+    od_worker_run_unref(s->run);
+    od_free(s);
+}
+
+static const od_rpc_events events = {.on_message = on_message, .on_half_close = on_half_close, .on_gone = on_gone};
+
+static void on_open(void *service, od_rpc_call *call)
+{
+    served *s = od_calloc(1, sizeof *s);
+    if (s == NULL) {
+        od_rpc_call_finish(call, OD_GRPC_RESOURCE_EXHAUSTED, "out of memory");
+        return;
+    }
+    s->worker = service;
+    od_rpc_call_bind(call, &events, s);
+    od_rpc_call_next(call);
+}
+
+const od_rpc_method *od_worker_methods(size_t *count)
+{
+    static const od_rpc_method methods[] = {
+        {OD_PATH_EXECUTE, on_open},
+        {OD_PATH_CANCEL, on_open},
+        {OD_PATH_STATUS, on_open},
+    };
+    *count = sizeof methods / sizeof methods[0];
+    return methods;
+}
