@@ -303,7 +303,7 @@ static od_code next_batch(od_ipc_reader *reader, od_message *message, bool *end,
     od_code rc = next_message(reader, message, end, err);
     if (rc != OD_OK || *end)
         return rc;
-    int type = reader->decoder.message_type;
+    enum ArrowIpcMessageType type = reader->decoder.message_type;
     if (type != NANOARROW_IPC_MESSAGE_TYPE_RECORD_BATCH && type != NANOARROW_IPC_MESSAGE_TYPE_DICTIONARY_BATCH)
         return od_fail(err, OD_E_CORRUPT, "arrow stream: a message of another type at offset %zu", message->at);
     struct ArrowError why = {{0}};

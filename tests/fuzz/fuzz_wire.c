@@ -54,10 +54,12 @@ static unsigned chunk(od_slice bytes)
     return sum;
 }
 
+static volatile unsigned sink;
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     od_slice bytes = od_slice_of(data, size);
-    volatile unsigned sum = request(bytes) + chunk(bytes);
+    unsigned sum = request(bytes) + chunk(bytes);
     od_registration registration;
     od_cancel_request cancel;
     od_heartbeat heartbeat;
@@ -74,5 +76,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         od_heartbeat_release(&heartbeat);
     if (od_status_decode(bytes, &status, NULL) == OD_OK)
         od_status_release(&status);
+    sink = sum;
     return 0;
 }

@@ -491,7 +491,7 @@ od_rpc_server *rpc_service_start(rpc_service *service, const od_rpc_server_optio
 od_channel *rpc_channel_to(uint16_t port)
 {
     od_channel_options options = {0};
-    od_channel *channel;
+    od_channel *channel = NULL;
     char text[32];
     od_error err = {0};
 
