@@ -29,6 +29,11 @@ static ArrowErrorCode check_fields(ns(Field_vec_t) fields, struct ArrowError *wh
             ArrowErrorSet(why, "field %zu lacks its type", i);
             return EINVAL;
         }
+        if (ns(Field_dictionary_is_present(field)) &&
+            !ns(DictionaryEncoding_indexType_is_present(ns(Field_dictionary(field))))) {
+            ArrowErrorSet(why, "field %zu lacks the type of its dictionary's indices", i);
+            return EINVAL;
+        }
         NANOARROW_RETURN_NOT_OK(check_pairs(ns(Field_custom_metadata(field)), why));
         NANOARROW_RETURN_NOT_OK(check_fields(ns(Field_children(field)), why));
     }
