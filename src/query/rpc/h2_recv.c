@@ -171,9 +171,11 @@ static void on_end_stream(od_h2 *h2, od_h2_stream *stream)
 {
     stream->peer_ended = true;
     if (h2->options.server) {
+        if (stream->refused)
+            return; /* its answer is on the way */
         if (od_h2_inbox_partial(&stream->in) && stream->in.backlog.len == 0)
             od_h2_finish_now(stream, OD_GRPC_INTERNAL, OD_E_PROTOCOL, "the request ended within a message");
-        else if (!stream->refused)
+        else
             h2->hooks->received(h2->owner, stream);
         return;
     }

@@ -361,18 +361,20 @@ static void expect_refused(end *server, int status)
 
 static void test_compressed_message_is_unimplemented(void **state)
 {
-    od_buf bytes = {0};
-    end server;
-
     (void)state;
-    frames_preface(&bytes);
-    frame_request(&bytes, 1, "/a/b");
-    frame_add(&bytes, FRAME_DATA, 0, 1, "\1\0\0\0\1x", 6);
-    serve(&server, &bytes);
-    expect_refused(&server, OD_GRPC_UNIMPLEMENTED);
-    assert_true(frames_find(written(&server), FRAME_RST, 0, 1, NULL)); /* and is told to stop */
-    assert_int_equal(server.closed_count, 1);
-    free_end(&server);
+    for (uint8_t last = 0; last <= FLAG_END_STREAM; last++) {
+        od_buf bytes = {0};
+        end server;
+        frames_preface(&bytes);
+        frame_request(&bytes, 1, "/a/b");
+        frame_add(&bytes, FRAME_DATA, last, 1, "\1\0\0\0\1x", 6);
+        serve(&server, &bytes);
+        expect_refused(&server, OD_GRPC_UNIMPLEMENTED);
+        /* A client that goes on sending is told to stop. */
+        assert_true(frames_find(written(&server), FRAME_RST, 0, 1, NULL) == !last);
+        assert_int_equal(server.closed_count, 1);
+        free_end(&server);
+    }
 }
 
 static void test_too_large_a_message_ends_only_its_call(void **state)
