@@ -20,7 +20,7 @@ typedef struct {
     bool threaded;
 } call_state;
 
-static void die(const char *what, const od_error *err)
+_Noreturn static void die(const char *what, const od_error *err)
 {
     fprintf(stderr, "%s: %s\n", what, err->message);
     abort();
