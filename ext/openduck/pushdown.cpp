@@ -23,10 +23,6 @@ static constexpr idx_t MAX_FILTER_SQL = idx_t(1) << 20;
 //===--------------------------------------------------------------------===//
 // Table filters
 //===--------------------------------------------------------------------===//
-static bool ComparableColumn(const LogicalType &type) {
-	return type.id() == LogicalTypeId::ENUM || !TypeToSql(type).empty();
-}
-
 static FilterSql WriteConstant(const string &column, ExpressionType type, const Value &constant, string &sql) {
 	string literal;
 	if (!LiteralToSql(constant, literal)) {
@@ -80,13 +76,13 @@ FilterSql TableFilterToSql(const TableFilter &filter, const string &column, cons
 		return FilterSql::WRITTEN;
 	case TableFilterType::CONSTANT_COMPARISON: {
 		auto &constant = filter.Cast<ConstantFilter>();
-		if (!ComparableColumn(type)) {
+		if (!IsComparable(type, constant.comparison_type)) {
 			return FilterSql::IMPOSSIBLE;
 		}
 		return WriteConstant(column, constant.comparison_type, constant.constant, sql);
 	}
 	case TableFilterType::IN_FILTER:
-		return ComparableColumn(type) ? WriteIn(filter.Cast<InFilter>(), column, sql) : FilterSql::IMPOSSIBLE;
+		return IsComparable(type, ExpressionType::COMPARE_EQUAL) ? WriteIn(filter.Cast<InFilter>(), column, sql) : FilterSql::IMPOSSIBLE;
 	case TableFilterType::CONJUNCTION_AND:
 		return WriteConjunction(filter.Cast<ConjunctionAndFilter>(), true, column, type, use_optional, sql);
 	case TableFilterType::CONJUNCTION_OR:

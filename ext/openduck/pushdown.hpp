@@ -16,6 +16,9 @@ bool LiteralToSql(const Value &value, string &sql);
 //! TYPE as SQL, for the types of literals and casts; empty if it is not one of them.
 string TypeToSql(const LogicalType &type);
 
+//! True if COMPARISON of two values of TYPE means the same at any server.
+bool IsComparable(const LogicalType &type, ExpressionType comparison);
+
 //! Writes a column reference; false if the column cannot be named.
 typedef std::function<bool(const Expression &ref, string &sql)> column_writer_t;
 

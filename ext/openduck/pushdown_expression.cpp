@@ -156,6 +156,14 @@ bool IsSafeCast(const LogicalType &source, const LogicalType &target) {
 		return to_text;
 	case LogicalTypeId::FLOAT:
 		return target.id() == LogicalTypeId::DOUBLE;
+	case LogicalTypeId::DECIMAL: {
+		if (target.id() != LogicalTypeId::DECIMAL) {
+			return false;
+		}
+		auto scale = DecimalType::GetScale(source), target_scale = DecimalType::GetScale(target);
+		return target_scale >= scale &&
+		       DecimalType::GetWidth(target) - target_scale >= DecimalType::GetWidth(source) - scale;
+	}
 	default:
 		break;
 	}
@@ -173,12 +181,6 @@ bool IsSafeCast(const LogicalType &source, const LogicalType &target) {
 		return target.IsUnsigned() ? target_size >= source_size : target_size > source_size;
 	}
 	return !target.IsUnsigned() && target_size >= source_size;
-}
-
-//! Comparing values of TYPE means the same everywhere.
-bool IsComparable(const LogicalType &type) {
-	return type.id() == LogicalTypeId::ENUM || !TypeToSql(type).empty() ||
-	       (type.id() == LogicalTypeId::VARCHAR && StringType::GetCollation(type).empty());
 }
 
 class ExpressionWriter {
@@ -215,11 +217,12 @@ public:
 private:
 	bool WriteComparison(const BoundComparisonExpression &expr, string &sql) const {
 		string left, right;
-		if (!IsComparable(expr.left->return_type) || !IsComparable(expr.right->return_type) ||
+		auto comparison = expr.GetExpressionType();
+		if (!IsComparable(expr.left->return_type, comparison) || !IsComparable(expr.right->return_type, comparison) ||
 		    !Write(*expr.left, left) || !Write(*expr.right, right)) {
 			return false;
 		}
-		switch (expr.GetExpressionType()) {
+		switch (comparison) {
 		case ExpressionType::COMPARE_EQUAL:
 		case ExpressionType::COMPARE_NOTEQUAL:
 		case ExpressionType::COMPARE_LESSTHAN:
@@ -228,7 +231,7 @@ private:
 		case ExpressionType::COMPARE_GREATERTHANOREQUALTO:
 		case ExpressionType::COMPARE_DISTINCT_FROM:
 		case ExpressionType::COMPARE_NOT_DISTINCT_FROM:
-			sql = "(" + left + " " + ExpressionTypeToOperator(expr.GetExpressionType()) + " " + right + ")";
+			sql = "(" + left + " " + ExpressionTypeToOperator(comparison) + " " + right + ")";
 			return true;
 		default:
 			return false;
@@ -251,7 +254,7 @@ private:
 
 	bool WriteBetween(const BoundBetweenExpression &expr, string &sql) const {
 		string input, lower, upper;
-		if (!IsComparable(expr.input->return_type) || !Write(*expr.input, input) || !Write(*expr.lower, lower) ||
+		if (!IsComparable(expr.input->return_type, ExpressionType::COMPARE_BETWEEN) || !Write(*expr.input, input) || !Write(*expr.lower, lower) ||
 		    !Write(*expr.upper, upper)) {
 			return false;
 		}
@@ -284,7 +287,7 @@ private:
 			return true;
 		case ExpressionType::COMPARE_IN:
 		case ExpressionType::COMPARE_NOT_IN: {
-			if (parts.size() < 2 || !IsComparable(expr.children[0]->return_type)) {
+			if (parts.size() < 2 || !IsComparable(expr.children[0]->return_type, ExpressionType::COMPARE_EQUAL)) {
 				return false;
 			}
 			auto word = expr.GetExpressionType() == ExpressionType::COMPARE_IN ? " IN (" : " NOT IN (";
@@ -357,6 +360,16 @@ private:
 };
 
 } // namespace
+
+bool IsComparable(const LogicalType &type, ExpressionType comparison) {
+	if (type.id() != LogicalTypeId::ENUM) {
+		return !TypeToSql(type).empty();
+	}
+	// Its constants are written as texts, which have another order.
+	return comparison == ExpressionType::COMPARE_EQUAL || comparison == ExpressionType::COMPARE_NOTEQUAL ||
+	       comparison == ExpressionType::COMPARE_DISTINCT_FROM ||
+	       comparison == ExpressionType::COMPARE_NOT_DISTINCT_FROM;
+}
 
 bool ExpressionToSql(const Expression &expr, const column_writer_t &column, string &sql) {
 	return ExpressionWriter(column).Write(expr, sql);
