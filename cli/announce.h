@@ -1,0 +1,14 @@
+/* A worker's thread that registers at a gateway and sends heartbeats. */
+#ifndef OD_CLI_ANNOUNCE_H
+#define OD_CLI_ANNOUNCE_H
+
+#include "query/client.h"
+
+typedef struct announce announce;
+
+/* REGISTRATION and REMOTE are borrowed. It goes on until announce_stop, whatever the gateway says. */
+OD_MUST_CHECK od_code announce_start(od_remote *remote, const od_registration *registration, announce **out,
+                                     od_error *err);
+void announce_stop(announce *a); /* NULL allowed; frees it */
+
+#endif

@@ -1,0 +1,198 @@
+#include "cli/daemon.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "query/gateway.h"
+#include "base/banned.h"
+
+enum { STEP_MS = 100, CANCEL_MS = 3000 };
+
+static void waited_for(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGINT);
+    sigaddset(set, SIGHUP);
+}
+
+void daemon_block_signals(void)
+{
+    sigset_t set;
+
+    waited_for(&set);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+od_code daemon_begin(const od_options *options, const char *role, od_option listen_option, od_error *err)
+{
+    const od_secret *token = od_options_secret(options, OD_OPT_TOKEN);
+    od_code rc = od_listen_check(od_options_str(options, listen_option), token, err);
+
+    if (rc != OD_OK)
+        return rc;
+    od_log(OD_LOG_INFO, role, "started", "version=%s duckdb=%s pid=%d", OD_VERSION, od_engine_version(), (int)getpid());
+    if (token->len == 0)
+        od_log(OD_LOG_WARN, role, "no token is set: whoever reaches this address may run SQL", "listen=%s",
+               od_options_str(options, listen_option));
+    return OD_OK;
+}
+
+/* ---- the engine ---- */
+
+/* The name of a database file: what comes before its suffix, without the folder. */
+static char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
+
+    return od_strndup(base, dot && dot > base ? (size_t)(dot - base) : strlen(base));
+}
+
+typedef struct {
+    od_engine_database *list;
+    size_t count;
+    char **names; /* made for FILE arguments */
+    size_t name_count;
+} databases;
+
+static void databases_release(databases *d)
+{
+    for (size_t i = 0; i < d->name_count; i++)
+        od_free(d->names[i]);
+    od_free((void *)d->names);
+    od_free(d->list);
+}
+
+static od_code databases_fill(const od_options *options, databases *d, od_error *err)
+{
+    size_t pair_count, file_count;
+    const od_option_pair *pairs = od_options_pairs(options, OD_OPT_DB, &pair_count);
+    const char *const *files = od_options_args(options, &file_count);
+
+    d->list = od_calloc(pair_count + file_count + 1, sizeof *d->list);
+    d->names = od_calloc(file_count + 1, sizeof *d->names);
+    if (!d->list || !d->names)
+        return od_fail(err, OD_E_NO_MEMORY, "out of memory for a list of databases");
+    for (size_t i = 0; i < pair_count; i++)
+        d->list[d->count++] = (od_engine_database){pairs[i].name, pairs[i].value};
+    for (size_t i = 0; i < file_count; i++) {
+        char *name = name_of(files[i]);
+
+        if (!name)
+            return od_fail(err, OD_E_NO_MEMORY, "out of memory for a list of databases");
+        d->names[d->name_count++] = name;
+        d->list[d->count++] = (od_engine_database){name, files[i]};
+    }
+    return OD_OK;
+}
+
+od_code daemon_open_engine(const od_options *options, od_engine **out, od_error *err)
+{
+    const char *memory_limit = od_options_str(options, OD_OPT_MEMORY_LIMIT);
+    databases d = {0};
+    od_engine_options engine;
+    od_code rc;
+
+    *out = NULL;
+    OD_TRY(databases_fill(options, &d, err));
+    engine = (od_engine_options){
+        .databases = d.list,
+        .database_count = d.count,
+        .read_only = od_options_bool(options, OD_OPT_READ_ONLY),
+        .threads = (unsigned)od_options_int(options, OD_OPT_THREADS),
+        .memory_limit = memory_limit[0] ? memory_limit : NULL,
+        .external_access = od_options_bool(options, OD_OPT_EXTERNAL_ACCESS),
+        .batch_bytes = od_options_size(options, OD_OPT_BATCH_BYTES),
+    };
+    OD_TRY(od_engine_open(&engine, out, err));
+
+out:
+    databases_release(&d);
+    return rc;
+}
+
+/* ---- serving ---- */
+
+void daemon_rpc_options(const od_options *options, od_option listen_option, od_rpc_server_options *out)
+{
+    /* A relay of many slow clients holds a queue and a window for each. */
+    enum { SEND_QUEUE = 1 << 20 };
+
+    *out = (od_rpc_server_options){
+        .listen = od_options_str(options, listen_option),
+        .max_message = od_options_size(options, OD_OPT_MAX_MESSAGE),
+        .send_queue = SEND_QUEUE,
+        .stall_timeout_ms = od_options_ms(options, OD_OPT_STALL_TIMEOUT),
+    };
+}
+
+void daemon_url(const char *listen, uint16_t port, char *out, size_t size)
+{
+    const char *colon = strrchr(listen, ':');
+
+    snprintf(out, size, "http://%.*s:%u", (int)(colon ? colon - listen : 0), listen, (unsigned)port);
+}
+
+/* Waits up to MS for one of the signals; 0 if none came. MS < 0: without limit. */
+static int wait_signal(int64_t ms)
+{
+    const struct timespec limit = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
+    sigset_t set;
+    int got;
+
+    waited_for(&set);
+    got = ms < 0 ? sigwaitinfo(&set, NULL) : sigtimedwait(&set, NULL, &limit);
+    return got > 0 ? got : 0;
+}
+
+static void cancel(const daemon_task *task, const char *why)
+{
+    od_log(OD_LOG_INFO, "daemon", "cancelling", "why=%s calls=%u", why, od_rpc_server_calls(task->server));
+    if (task->cancel)
+        task->cancel(task->arg);
+    (void)od_rpc_server_drain(task->server, od_deadline_in_ms(CANCEL_MS));
+}
+
+/* Lets what runs finish, until the grace is over or another signal comes. */
+static void drain(const daemon_task *task, int got)
+{
+    od_deadline grace = od_deadline_in_ms(task->grace_ms);
+
+    od_log(OD_LOG_INFO, "daemon", "draining", "signal=%s calls=%u grace_ms=%lld", sigabbrev_np(got),
+           od_rpc_server_calls(task->server), (long long)task->grace_ms);
+    if (task->drain)
+        task->drain(task->arg);
+    while (!od_rpc_server_drain(task->server, od_deadline_min(grace, od_deadline_in_ms(STEP_MS)))) {
+        got = wait_signal(0);
+        if (got == SIGTERM || got == SIGINT) {
+            cancel(task, "signal");
+            return;
+        }
+        if (od_deadline_passed(grace)) {
+            cancel(task, "grace");
+            return;
+        }
+    }
+}
+
+void daemon_run(const daemon_task *task)
+{
+    char url[400];
+    int got;
+
+    daemon_url(task->listen, od_rpc_server_port(task->server), url, sizeof url);
+    od_log(OD_LOG_INFO, "daemon", "ready", "url=%s", url);
+    printf("ready %s\n", url);
+    fflush(stdout);
+    do {
+        got = wait_signal(-1);
+        if (got == SIGHUP)
+            od_log(OD_LOG_INFO, "daemon", "nothing to reload", "signal=HUP");
+    } while (got != SIGTERM && got != SIGINT);
+    drain(task, got);
+}

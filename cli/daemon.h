@@ -1,0 +1,34 @@
+/* What serve, gateway and worker have in common: signals, the ready line, draining. */
+#ifndef OD_CLI_DAEMON_H
+#define OD_CLI_DAEMON_H
+
+#include "base/options.h"
+#include "query/engine.h"
+#include "query/rpc.h"
+
+/* Before the first thread: from here on signals wait for daemon_run. */
+void daemon_block_signals(void);
+
+/* Checks the address, warns if there is no token, logs the start. LISTEN_OPTION is the command's. */
+OD_MUST_CHECK od_code daemon_begin(const od_options *options, const char *role, od_option listen_option, od_error *err);
+
+/* The engine of --db, FILE arguments and the other options of DuckDB. */
+OD_MUST_CHECK od_code daemon_open_engine(const od_options *options, od_engine **out, od_error *err);
+
+typedef struct {
+    od_rpc_server *server;
+    const char *listen;
+    int64_t grace_ms;
+    void *arg;
+    void (*drain)(void *arg);  /* no new work; may be NULL */
+    void (*cancel)(void *arg); /* end what runs; may be NULL */
+} daemon_task;
+
+/* Fills in what all servers share. */
+void daemon_rpc_options(const od_options *options, od_option listen_option, od_rpc_server_options *out);
+/* "http://HOST:PORT" of LISTEN with the port that was taken. */
+void daemon_url(const char *listen, uint16_t port, char *out, size_t size);
+/* Prints the ready line, waits for a signal, drains. */
+void daemon_run(const daemon_task *task);
+
+#endif

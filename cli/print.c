@@ -1,0 +1,324 @@
+#include "cli/print.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <string.h>
+#include <wchar.h>
+
+#include "base/alloc.h"
+#include "cli/json.h"
+#include "base/banned.h"
+
+/* A table sizes its columns by so many rows, holding at most so many bytes; wider values are cut. */
+enum { SAMPLE_ROWS = 1000, SAMPLE_BYTES = 4 << 20, MAX_WIDTH = 80 };
+
+struct printer {
+    FILE *out;
+    print_format format;
+    const print_column *columns;
+    size_t count;
+    const char *null_text;
+    uint64_t rows;
+    /* a table's */
+    size_t *widths;
+    od_slice *scratch; /* one a column */
+    od_buf sample;     /* values of the first rows, each as length (SIZE_MAX: NULL) and bytes */
+    size_t sampled;
+    bool sized;
+};
+
+/* ---- CSV ---- */
+
+static bool needs_quotes(od_slice value)
+{
+    if (value.len == 0)
+        return true;
+    for (size_t i = 0; i < value.len; i++) {
+        if (strchr(",\"\r\n", value.data[i]) && value.data[i])
+            return true;
+    }
+    return value.data[0] == ' ' || value.data[value.len - 1] == ' ';
+}
+
+static void csv_value(FILE *out, od_slice value)
+{
+    if (!needs_quotes(value)) {
+        fwrite(value.data, 1, value.len, out);
+        return;
+    }
+    putc('"', out);
+    for (size_t i = 0; i < value.len; i++) {
+        if (value.data[i] == '"')
+            putc('"', out);
+        putc(value.data[i], out);
+    }
+    putc('"', out);
+}
+
+static void csv_header(const printer *p)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        if (i > 0)
+            putc(',', p->out);
+        csv_value(p->out, od_slice_str(p->columns[i].name));
+    }
+    putc('\n', p->out);
+}
+
+static void csv_row(const printer *p, const od_slice *values)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        if (i > 0)
+            putc(',', p->out);
+        if (values[i].data)
+            csv_value(p->out, values[i]);
+        else
+            fputs(p->null_text, p->out);
+    }
+    putc('\n', p->out);
+}
+
+/* ---- JSON lines ---- */
+
+static void json_row(const printer *p, const od_slice *values)
+{
+    putc('{', p->out);
+    for (size_t i = 0; i < p->count; i++) {
+        bool finite = !values[i].data || !p->columns[i].number || !memchr(values[i].data, 'n', values[i].len) ||
+                      values[i].data[0] == '"';
+        bool nan = values[i].data && p->columns[i].number && values[i].len == 3 && values[i].data[0] == 'N';
+
+        if (i > 0)
+            putc(',', p->out);
+        json_text(p->out, od_slice_str(p->columns[i].name));
+        putc(':', p->out);
+        if (!values[i].data)
+            fputs("null", p->out);
+        else if (finite && !nan)
+            fwrite(values[i].data, 1, values[i].len, p->out);
+        else
+            json_text(p->out, values[i]); /* Infinity, NaN: JSON has no such numbers */
+    }
+    fputs("}\n", p->out);
+}
+
+/* ---- table ---- */
+
+/* The bytes and columns of the character at TEXT; control characters and bad bytes are one '?' wide. */
+static size_t char_at(od_slice text, size_t at, size_t *width)
+{
+    mbstate_t state = {0};
+    wchar_t wide;
+    size_t n = mbrtowc(&wide, (const char *)text.data + at, text.len - at, &state);
+    int columns;
+
+    *width = 1;
+    if (n == 0 || n > text.len - at)
+        return 0;
+    columns = wcwidth(wide);
+    if (columns < 0)
+        return 0;
+    *width = (size_t)columns;
+    return n;
+}
+
+static const char *shown_control(uint8_t c)
+{
+    return c == '\n' ? "\\n" : c == '\r' ? "\\r" : c == '\t' ? "\\t" : "?";
+}
+
+/* Prints up to LIMIT columns of TEXT (OUT NULL: only counts) and returns how many. */
+static size_t show(FILE *out, od_slice text, size_t limit)
+{
+    size_t used = 0;
+
+    for (size_t i = 0; i < text.len;) {
+        size_t width, n = char_at(text, i, &width);
+        const char *control = n == 0 ? shown_control(text.data[i]) : NULL;
+
+        if (control)
+            width = strlen(control);
+        if (used + width > limit)
+            break;
+        if (out && control)
+            fputs(control, out);
+        else if (out)
+            fwrite(text.data + i, 1, n, out);
+        used += width;
+        i += n ? n : 1;
+    }
+    return used;
+}
+
+static void cell(const printer *p, size_t column, od_slice value, bool right)
+{
+    size_t width = p->widths[column], full = show(NULL, value, SIZE_MAX);
+    size_t pad = full < width ? width - full : 0;
+
+    fputs(" ", p->out);
+    for (size_t i = 0; right && i < pad; i++)
+        putc(' ', p->out);
+    if (full <= width) {
+        show(p->out, value, width);
+    } else {
+        size_t used = show(p->out, value, width - 1);
+
+        fputs("…", p->out);
+        for (used++; used < width; used++)
+            putc(' ', p->out);
+    }
+    for (size_t i = 0; !right && i < pad; i++)
+        putc(' ', p->out);
+    fputs(" │", p->out);
+}
+
+static void line(const printer *p, const char *left, const char *middle, const char *right)
+{
+    fputs(left, p->out);
+    for (size_t i = 0; i < p->count; i++) {
+        for (size_t k = 0; k < p->widths[i] + 2; k++)
+            fputs("─", p->out);
+        fputs(i + 1 < p->count ? middle : right, p->out);
+    }
+    putc('\n', p->out);
+}
+
+static void table_row(const printer *p, const od_slice *values)
+{
+    fputs("│", p->out);
+    for (size_t i = 0; i < p->count; i++)
+        cell(p, i, values[i].data ? values[i] : od_slice_str(p->null_text), p->columns[i].number);
+    putc('\n', p->out);
+}
+
+static void widen(printer *p, size_t column, od_slice value)
+{
+    size_t width = show(NULL, value, MAX_WIDTH + 1);
+
+    if (width > MAX_WIDTH)
+        width = MAX_WIDTH;
+    if (width > p->widths[column])
+        p->widths[column] = width;
+}
+
+static od_code sample_row(printer *p, const od_slice *values, od_error *err)
+{
+    od_code rc = OD_OK;
+
+    for (size_t i = 0; rc == OD_OK && i < p->count; i++) {
+        size_t len = values[i].data ? values[i].len : SIZE_MAX;
+
+        widen(p, i, values[i].data ? values[i] : od_slice_str(p->null_text));
+        rc = od_buf_append(&p->sample, &len, sizeof len, err);
+        if (rc == OD_OK && values[i].data && len > 0)
+            rc = od_buf_append(&p->sample, values[i].data, len, err);
+    }
+    p->sampled++;
+    return rc;
+}
+
+/* The columns have their widths: prints the head and the rows that were held. */
+static void print_sample(printer *p)
+{
+    const uint8_t *at = p->sample.data;
+    size_t len;
+
+    p->sized = true;
+    line(p, "┌", "┬", "┐");
+    fputs("│", p->out);
+    for (size_t i = 0; i < p->count; i++)
+        cell(p, i, od_slice_str(p->columns[i].name), p->columns[i].number);
+    putc('\n', p->out);
+    line(p, "├", "┼", "┤");
+    for (size_t row = 0; row < p->sampled; row++) {
+        for (size_t i = 0; i < p->count; i++) {
+            memcpy(&len, at, sizeof len);
+            at += sizeof len;
+            p->scratch[i] = len == SIZE_MAX ? (od_slice){0} : od_slice_of(at, len);
+            at += len == SIZE_MAX ? 0 : len;
+        }
+        table_row(p, p->scratch);
+    }
+    od_buf_release(&p->sample);
+}
+
+/* ---- doors ---- */
+
+static od_code check_out(const printer *p, od_error *err)
+{
+    return ferror(p->out) ? od_fail_errno(err, OD_E_IO, errno ? errno : EIO, "cannot write the result") : OD_OK;
+}
+
+od_code printer_create(FILE *out, print_format format, const print_column *columns, size_t count, const char *null_text,
+                       printer **result, od_error *err)
+{
+    printer *p = od_calloc(1, sizeof *p);
+
+    *result = NULL;
+    if (p) {
+        p->widths = od_calloc(count + 1, sizeof *p->widths);
+        p->scratch = od_calloc(count + 1, sizeof *p->scratch);
+    }
+    if (!p || !p->widths || !p->scratch) {
+        printer_free(p);
+        return od_fail(err, OD_E_NO_MEMORY, "out of memory for %zu columns", count);
+    }
+    p->out = out;
+    p->format = format;
+    p->columns = columns;
+    p->count = count;
+    p->null_text = null_text;
+    if (format == PRINT_TABLE) {
+        /* For the widths of characters alone. */
+        if (!setlocale(LC_CTYPE, "C.UTF-8"))
+            (void)setlocale(LC_CTYPE, "");
+        for (size_t i = 0; i < count; i++) {
+            p->widths[i] = 1;
+            widen(p, i, od_slice_str(columns[i].name));
+        }
+    } else if (format == PRINT_CSV) {
+        csv_header(p);
+    }
+    *result = p;
+    return OD_OK;
+}
+
+od_code printer_row(printer *p, const od_slice *values, od_error *err)
+{
+    od_code rc = OD_OK;
+
+    p->rows++;
+    if (p->format == PRINT_CSV)
+        csv_row(p, values);
+    else if (p->format == PRINT_JSON)
+        json_row(p, values);
+    else if (p->sized)
+        table_row(p, values);
+    else
+        rc = sample_row(p, values, err);
+    if (rc == OD_OK && !p->sized && (p->sampled == SAMPLE_ROWS || p->sample.len > SAMPLE_BYTES))
+        print_sample(p);
+    return rc == OD_OK ? check_out(p, err) : rc;
+}
+
+od_code printer_end(printer *p, od_error *err)
+{
+    if (p->format == PRINT_TABLE) {
+        if (!p->sized)
+            print_sample(p);
+        line(p, "└", "┴", "┘");
+        fprintf(p->out, "(%llu row%s)\n", (unsigned long long)p->rows, p->rows == 1 ? "" : "s");
+    }
+    fflush(p->out);
+    return check_out(p, err);
+}
+
+void printer_free(printer *p)
+{
+    if (!p)
+        return;
+    od_buf_release(&p->sample);
+    od_free(p->widths);
+    od_free(p->scratch);
+    od_free(p);
+}

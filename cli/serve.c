@@ -1,0 +1,141 @@
+/* openduck serve, openduck gateway: the gateway with or without a worker in the same process. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "cli/command.h"
+#include "cli/daemon.h"
+#include "query/gateway.h"
+#include "base/banned.h"
+
+static void drain_gateway(void *arg)
+{
+    od_gateway_drain(arg);
+}
+
+static void cancel_gateway(void *arg)
+{
+    od_gateway_cancel_all(arg, OD_E_CANCELLED, "the server is shutting down");
+}
+
+static void fill_options(const od_options *options, od_gateway_options *out)
+{
+    int64_t queued = od_options_int(options, OD_OPT_MAX_QUEUED);
+    int64_t queue_ms = od_options_ms(options, OD_OPT_QUEUE_TIMEOUT);
+
+    *out = (od_gateway_options){
+        .token = od_options_secret(options, OD_OPT_TOKEN),
+        .max_in_flight = (unsigned)od_options_int(options, OD_OPT_MAX_IN_FLIGHT),
+        .max_queued = queued > 0 ? (int)queued : -1,
+        .queue_timeout_ms = queue_ms > 0 ? queue_ms : -1,
+        .execute_timeout_ms = od_options_ms(options, OD_OPT_EXECUTE_TIMEOUT),
+        .cancel_timeout_ms = od_options_ms(options, OD_OPT_CANCEL_TIMEOUT),
+        .version = OD_VERSION,
+    };
+}
+
+/* Serves with GATEWAY until a signal ends it. CONNECT_MS: of its calls to workers. */
+static od_code serve(const od_options *options, od_gateway *gateway, int64_t connect_ms, od_error *err)
+{
+    daemon_task task = {.listen = od_options_str(options, OD_OPT_LISTEN),
+                        .grace_ms = od_options_ms(options, OD_OPT_GRACE),
+                        .arg = gateway,
+                        .drain = drain_gateway,
+                        .cancel = cancel_gateway};
+    od_rpc_server_options rpc;
+    od_code rc;
+
+    daemon_rpc_options(options, OD_OPT_LISTEN, &rpc);
+    rpc.methods = od_gateway_methods(&rpc.method_count);
+    rpc.service = gateway;
+    rpc.connect_timeout_ms = connect_ms;
+    rc = od_rpc_server_start(&rpc, &task.server, err);
+    if (rc != OD_OK)
+        return rc;
+    daemon_run(&task);
+    od_rpc_server_free(task.server);
+    return OD_OK;
+}
+
+int command_serve(const od_options *options)
+{
+    const od_worker_options worker_options = {
+        .token = od_options_secret(options, OD_OPT_TOKEN),
+        .max_concurrency = (unsigned)od_options_int(options, OD_OPT_MAX_CONCURRENCY),
+        .execute_timeout_ms = od_options_ms(options, OD_OPT_EXECUTE_TIMEOUT),
+    };
+    od_worker_options with_engine = worker_options;
+    od_gateway_options gateway_options;
+    od_engine *engine = NULL;
+    od_worker *worker = NULL;
+    od_gateway *gateway = NULL;
+    od_error err;
+    od_code rc;
+
+    daemon_block_signals();
+    OD_TRY(daemon_begin(options, "serve", OD_OPT_LISTEN, &err));
+    OD_TRY(daemon_open_engine(options, &engine, &err));
+    with_engine.engine = engine;
+    OD_TRY(od_worker_create(&with_engine, &worker, &err));
+    fill_options(options, &gateway_options);
+    gateway_options.worker = worker;
+    gateway_options.engine = engine;
+    OD_TRY(od_gateway_create(&gateway_options, &gateway, &err));
+    OD_TRY(serve(options, gateway, 0, &err));
+
+out:
+    od_worker_free(worker);
+    od_gateway_free(gateway);
+    od_engine_close(engine);
+    if (rc != OD_OK)
+        return command_fail("serve", rc, &err);
+    od_log(OD_LOG_INFO, "serve", "stopped", "pid=%d", (int)getpid());
+    return EXIT_DONE;
+}
+
+/* The endpoints of --workers; the caller frees. */
+static od_code parse_workers(const od_options *options, od_endpoint **out, size_t *count, od_error *err)
+{
+    const char *const *list = od_options_list(options, OD_OPT_WORKERS, count);
+    od_endpoint *endpoints = od_calloc(*count + 1, sizeof *endpoints);
+
+    *out = endpoints;
+    if (!endpoints)
+        return od_fail(err, OD_E_NO_MEMORY, "out of memory for a list of workers");
+    for (size_t i = 0; i < *count; i++) {
+        od_code rc = od_endpoint_parse(od_slice_str(list[i]), &endpoints[i], err);
+
+        if (rc != OD_OK) {
+            od_error_prefix(err, "--workers");
+            return OD_E_INVALID;
+        }
+    }
+    return OD_OK;
+}
+
+int command_gateway(const od_options *options)
+{
+    od_gateway_options gateway_options;
+    od_gateway *gateway = NULL;
+    od_endpoint *workers = NULL;
+    od_error err;
+    od_code rc;
+
+    daemon_block_signals();
+    fill_options(options, &gateway_options);
+    OD_TRY(parse_workers(options, &workers, &gateway_options.worker_count, &err));
+    gateway_options.workers = workers;
+    OD_TRY(daemon_begin(options, "gateway", OD_OPT_LISTEN, &err));
+    OD_TRY(od_gateway_create(&gateway_options, &gateway, &err));
+    OD_TRY(serve(options, gateway, od_options_ms(options, OD_OPT_CONNECT_TIMEOUT), &err));
+
+out:
+    od_gateway_free(gateway);
+    od_free(workers);
+    if (rc != OD_OK)
+        return command_fail("gateway", rc, &err);
+    od_log(OD_LOG_INFO, "gateway", "stopped", "pid=%d", (int)getpid());
+    return EXIT_DONE;
+}

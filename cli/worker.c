@@ -1,0 +1,139 @@
+/* openduck worker: runs executions for a gateway. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/uuid.h"
+#include "cli/announce.h"
+#include "cli/command.h"
+#include "cli/daemon.h"
+#include "query/worker.h"
+#include "base/banned.h"
+
+/* What is told to the gateway. */
+typedef struct {
+    od_remote *remote;
+    od_registration registration;
+    const char **databases;
+    char id[OD_UUID_TEXT_SIZE];
+    char url[400];
+    announce *announce;
+} membership;
+
+static bool listens_everywhere(const char *listen)
+{
+    return strncmp(listen, "0.0.0.0:", 8) == 0 || strncmp(listen, "[::]:", 5) == 0;
+}
+
+static od_code check_options(const od_options *options, od_error *err)
+{
+    const char *listen = od_options_str(options, OD_OPT_WORKER_LISTEN);
+    const char *gateway = od_options_str(options, OD_OPT_GATEWAY);
+    const char *advertise = od_options_str(options, OD_OPT_ADVERTISE);
+    od_endpoint endpoint;
+
+    if (gateway[0] && od_endpoint_parse(od_slice_str(gateway), &endpoint, err) != OD_OK) {
+        od_error_prefix(err, "--gateway");
+        return OD_E_INVALID;
+    }
+    if (advertise[0] && od_endpoint_parse(od_slice_str(advertise), &endpoint, err) != OD_OK) {
+        od_error_prefix(err, "--advertise");
+        return OD_E_INVALID;
+    }
+    if (gateway[0] && !advertise[0] && listens_everywhere(listen))
+        return od_fail(err, OD_E_INVALID,
+                       "a gateway cannot dial '%s': --advertise has to say where this worker is reached", listen);
+    return OD_OK;
+}
+
+static od_code join(const od_options *options, const od_engine *engine, uint16_t port, membership *m, od_error *err)
+{
+    const char *advertise = od_options_str(options, OD_OPT_ADVERTISE);
+    const char *id = od_options_str(options, OD_OPT_WORKER_ID);
+    const od_secret *token = od_options_secret(options, OD_OPT_TOKEN);
+    od_remote_options remote = {.connect_timeout_ms = od_options_ms(options, OD_OPT_CONNECT_TIMEOUT), .token = *token};
+    size_t count = od_engine_database_count(engine);
+    od_code rc;
+
+    rc = od_endpoint_parse(od_slice_str(od_options_str(options, OD_OPT_GATEWAY)), &remote.endpoint, err);
+    if (rc == OD_OK)
+        rc = od_remote_create(&remote, &m->remote, err);
+    if (rc != OD_OK)
+        return rc;
+    m->databases = od_calloc(count + 1, sizeof *m->databases);
+    if (!m->databases)
+        return od_fail(err, OD_E_NO_MEMORY, "out of memory for a list of databases");
+    for (size_t i = 0; i < count; i++)
+        m->databases[i] = od_engine_database_name(engine, i);
+    od_uuid_format(od_uuid_random(), m->id);
+    daemon_url(od_options_str(options, OD_OPT_WORKER_LISTEN), port, m->url, sizeof m->url);
+    m->registration = (od_registration){
+        .worker_id = id[0] ? id : m->id,
+        .endpoint = advertise[0] ? advertise : m->url,
+        .databases = m->databases,
+        .database_count = count,
+        .max_concurrency = (uint32_t)od_options_int(options, OD_OPT_MAX_CONCURRENCY),
+    };
+    return announce_start(m->remote, &m->registration, &m->announce, err);
+}
+
+static void leave(membership *m)
+{
+    announce_stop(m->announce);
+    od_remote_unref(m->remote);
+    od_free((void *)m->databases);
+    *m = (membership){0};
+}
+
+static void stop_announcing(void *arg)
+{
+    membership *m = arg;
+
+    announce_stop(m->announce);
+    m->announce = NULL;
+}
+
+int command_worker(const od_options *options)
+{
+    od_worker_options worker_options = {
+        .token = od_options_secret(options, OD_OPT_TOKEN),
+        .max_concurrency = (unsigned)od_options_int(options, OD_OPT_MAX_CONCURRENCY),
+        .execute_timeout_ms = od_options_ms(options, OD_OPT_EXECUTE_TIMEOUT),
+    };
+    membership m = {0};
+    daemon_task task = {.listen = od_options_str(options, OD_OPT_WORKER_LISTEN),
+                        .grace_ms = od_options_ms(options, OD_OPT_GRACE),
+                        .arg = &m,
+                        .drain = stop_announcing};
+    od_rpc_server_options rpc;
+    od_engine *engine = NULL;
+    od_worker *worker = NULL;
+    od_error err;
+    od_code rc;
+
+    daemon_block_signals();
+    OD_TRY(check_options(options, &err));
+    OD_TRY(daemon_begin(options, "worker", OD_OPT_WORKER_LISTEN, &err));
+    OD_TRY(daemon_open_engine(options, &engine, &err));
+    worker_options.engine = engine;
+    OD_TRY(od_worker_create(&worker_options, &worker, &err));
+    daemon_rpc_options(options, OD_OPT_WORKER_LISTEN, &rpc);
+    rpc.methods = od_worker_methods(&rpc.method_count);
+    rpc.service = worker;
+    OD_TRY(od_rpc_server_start(&rpc, &task.server, &err));
+    if (od_options_str(options, OD_OPT_GATEWAY)[0])
+        OD_TRY(join(options, engine, od_rpc_server_port(task.server), &m, &err));
+    daemon_run(&task);
+
+out:
+    leave(&m);
+    od_rpc_server_free(task.server);
+    od_worker_free(worker);
+    od_engine_close(engine);
+    if (rc != OD_OK)
+        return command_fail("worker", rc, &err);
+    od_log(OD_LOG_INFO, "worker", "stopped", "pid=%d", (int)getpid());
+    return EXIT_DONE;
+}
