@@ -152,8 +152,8 @@ static void unary(const char *name, const char *path, const char *request, uint1
     }
     began = ((double)od_clock_ns() - began) / 1e9;
     qsort(us, CALLS, sizeof *us, compare);
-    printf("%-22s p50 %5.1f us  p99 %6.1f us  %6.0f calls/s  cpu us/call client %.1f", name, us[CALLS / 2], us[CALLS * 99 / 100],
-           CALLS / began, (cpu_of(getpid()) - me) * 1e6 / CALLS);
+    printf("%-22s p50 %5.1f us  p99 %6.1f us  %6.0f calls/s  cpu us/call client %.1f", name, us[CALLS / 2],
+           us[CALLS * 99 / 100], CALLS / began, (cpu_of(getpid()) - me) * 1e6 / CALLS);
     for (int k = 0; k < count; k++)
         printf("  %s %.1f", k ? "relay" : "server", (cpu_of(parts[k].pid) - cpu[k]) * 1e6 / CALLS);
     printf("\n");
@@ -170,9 +170,11 @@ static void stream(const char *name, const char *path, const char *request, uint
         cpu[k] = cpu_of(parts[k].pid);
     gb = (double)drain(begin(channel, path, request)) / 1e9;
     seconds = (double)(od_clock_ns() - at) / 1e9;
-    printf("%-22s %.2f GB/s  cpu s/GB client %.3f (%ld MB)", name, gb / seconds, (cpu_of(getpid()) - me) / gb, peak_mb(getpid()));
+    printf("%-22s %.2f GB/s  cpu s/GB client %.3f (%ld MB)", name, gb / seconds, (cpu_of(getpid()) - me) / gb,
+           peak_mb(getpid()));
     for (int k = 0; k < count; k++)
-        printf("  %s %.3f (%ld MB)", k ? "relay" : "server", (cpu_of(parts[k].pid) - cpu[k]) / gb, peak_mb(parts[k].pid));
+        printf("  %s %.3f (%ld MB)", k ? "relay" : "server", (cpu_of(parts[k].pid) - cpu[k]) / gb,
+               peak_mb(parts[k].pid));
     printf("\n");
     od_channel_unref(channel);
 }

@@ -92,7 +92,8 @@ typedef struct {
 OD_MUST_CHECK od_code od_call_open(od_channel *channel, const char *path, od_deadline grpc_deadline, unsigned skew,
                                    od_interrupt interrupt, od_call **out, od_error *err);
 /* Sends one message; LAST half-closes. Blocks on flow control until WAIT. */
-OD_MUST_CHECK od_code od_call_send(od_call *call, const od_rpc_out *message, bool last, od_deadline wait, od_error *err);
+OD_MUST_CHECK od_code od_call_send(od_call *call, const od_rpc_out *message, bool last, od_deadline wait,
+                                   od_error *err);
 /* Receives the next message into *msg (the caller unrefs), or NULL when the stream ended with status OK. Any other status
  * is the returned code with the peer's text: its code by od_code_from_grpc_status. OD_E_TIMEOUT when WAIT passes (the call
  * stays open and the receive may be repeated); OD_E_CONNECTION_LOST; OD_E_PROTOCOL; OD_E_TOO_LARGE. */
@@ -134,18 +135,20 @@ typedef struct {
 } od_rpc_method;
 
 typedef struct {
-    const char *listen;    /* "HOST:PORT"; port 0 picks a free one */
-    unsigned threads;      /* loops; 0: 2 */
-    size_t max_message;    /* 0: OD_RPC_MAX_MESSAGE */
-    size_t stream_window;  /* receive window of a relayed (client-side) stream; 0: 1 MiB */
-    size_t send_queue;     /* unsent bytes of a call at which od_rpc_call_room is false; 0: 2 MiB */
-    unsigned max_streams;  /* concurrent streams a connection; 0: 256 */
-    unsigned max_connections; /* 0: 4096; further ones are closed at once */
+    const char *listen;         /* "HOST:PORT"; port 0 picks a free one */
+    unsigned threads;           /* loops; 0: 2 */
+    size_t max_message;         /* 0: OD_RPC_MAX_MESSAGE */
+    size_t stream_window;       /* receive window of a relayed (client-side) stream; 0: 1 MiB */
+    size_t send_queue;          /* unsent bytes of a call at which od_rpc_call_room is false; 0: 2 MiB */
+    unsigned max_streams;       /* concurrent streams a connection; 0: 256 */
+    unsigned max_connections;   /* 0: 4096; further ones are closed at once */
     int64_t connect_timeout_ms; /* relayed calls; 0: 5000 */
     int64_t stall_timeout_ms; /* a call whose peer takes no byte for so long, with bytes waiting, is reset; 0: 300000 */
     const od_rpc_method *methods;
     size_t method_count;
     void *service;
+    int64_t
+        ping_after_ms; /* a connection without calls is asked after so long, and dropped after as long again; 0: 60000 */
 } od_rpc_server_options;
 
 /* Binds and listens (OD_E_UNAVAILABLE: "cannot listen on 'HOST:PORT': address already in use"), starts the loops. */
@@ -162,8 +165,8 @@ void od_rpc_call_unref(od_rpc_call *call);
 void od_rpc_call_bind(od_rpc_call *call, const od_rpc_events *events, void *user); /* EVENTS must outlive the call */
 void *od_rpc_call_user(od_rpc_call *call);
 const char *od_rpc_call_path(const od_rpc_call *call);
-const char *od_rpc_call_peer(const od_rpc_call *call);        /* "127.0.0.1:54321" */
-od_deadline od_rpc_call_deadline(const od_rpc_call *call);    /* from grpc-timeout, else never */
+const char *od_rpc_call_peer(const od_rpc_call *call);     /* "127.0.0.1:54321" */
+od_deadline od_rpc_call_deadline(const od_rpc_call *call); /* from grpc-timeout, else never */
 
 /* Asks for one more message; the stream's receive window is given back only as messages are asked for. */
 void od_rpc_call_next(od_rpc_call *call);
@@ -172,11 +175,13 @@ void od_rpc_call_next(od_rpc_call *call);
 OD_MUST_CHECK od_code od_rpc_call_send(od_rpc_call *call, const od_rpc_out *message, od_error *err);
 bool od_rpc_call_room(od_rpc_call *call);
 /* As od_rpc_call_send, but first waits until there is room; for threads that are not loops. OD_E_TIMEOUT, OD_E_CANCELLED. */
-OD_MUST_CHECK od_code od_rpc_call_send_wait(od_rpc_call *call, const od_rpc_out *message, od_deadline wait, od_error *err);
+OD_MUST_CHECK od_code od_rpc_call_send_wait(od_rpc_call *call, const od_rpc_out *message, od_deadline wait,
+                                            od_error *err);
 /* Server side: ends the stream with STATUS once all queued messages have gone out. MESSAGE may be NULL. Later ones are ignored. */
 void od_rpc_call_finish(od_rpc_call *call, int status, const char *message);
 /* od_rpc_call_send and od_rpc_call_finish in one: the peer gets message and status in one piece. On failure nothing is done. */
-OD_MUST_CHECK od_code od_rpc_call_reply(od_rpc_call *call, const od_rpc_out *message, int status, const char *text, od_error *err);
+OD_MUST_CHECK od_code od_rpc_call_reply(od_rpc_call *call, const od_rpc_out *message, int status, const char *text,
+                                        od_error *err);
 /* Server side: resets the stream; client side: sends RST_STREAM(CANCEL). on_gone follows. */
 void od_rpc_call_cancel(od_rpc_call *call);
 bool od_rpc_call_is_gone(od_rpc_call *call);
@@ -186,8 +191,9 @@ int od_rpc_call_status(const od_rpc_call *call, const char **message);
 /* Relay: opens a client-side call to ENDPOINT on the loop of LIKE (a server-side call), over a connection that the loop keeps
  * for that endpoint. Events come on the same loop. Connecting goes on in the background: a failure is told by on_gone
  * (OD_E_UNAVAILABLE). Half-closing is by LAST of od_rpc_call_send_last. */
-OD_MUST_CHECK od_code od_rpc_call_open(od_rpc_call *like, const od_endpoint *endpoint, const char *path, od_deadline grpc_deadline,
-                                       const od_rpc_events *events, void *user, od_rpc_call **out, od_error *err);
+OD_MUST_CHECK od_code od_rpc_call_open(od_rpc_call *like, const od_endpoint *endpoint, const char *path,
+                                       od_deadline grpc_deadline, const od_rpc_events *events, void *user,
+                                       od_rpc_call **out, od_error *err);
 OD_MUST_CHECK od_code od_rpc_call_send_last(od_rpc_call *call, const od_rpc_out *message, od_error *err);
 
 #endif

@@ -186,7 +186,11 @@ def test_server_serves_many_at_once(channel_and_prefix):
 
 
 def test_server_answers_pings(server):
-    options = [("grpc.keepalive_time_ms", 10000), ("grpc.keepalive_timeout_ms", 1000), ("grpc.http2.max_pings_without_data", 0)]
+    options = [
+        ("grpc.keepalive_time_ms", 10000),
+        ("grpc.keepalive_timeout_ms", 1000),
+        ("grpc.http2.max_pings_without_data", 0),
+    ]
     with grpc.insecure_channel(server.address, options) as channel:
         assert channel.unary_unary("/test.Rpc/Echo")(b"1") == b"1"
         time.sleep(0.2)

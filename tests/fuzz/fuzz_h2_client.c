@@ -46,7 +46,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (int i = 0; i < CALLS; i++) {
         od_h2_stream_init(&calls[i], 0, 100000);
         od_h2_want(&calls[i]);
-        if (od_h2_request(h2, &calls[i], "/a/b", "fuzz", -1, NULL) != OD_OK || od_h2_send(&calls[i], &out, i > 0, NULL) != OD_OK)
+        if (od_h2_request(h2, &calls[i], "/a/b", "fuzz", -1, NULL) != OD_OK ||
+            od_h2_send(&calls[i], &out, i > 0, NULL) != OD_OK)
             abort();
     }
     (void)od_h2_flush(h2);

@@ -49,7 +49,8 @@ int main(int argc, char **argv)
         rc = od_call_recv(call, &msg, OD_DEADLINE_NEVER, &err);
         if (!msg)
             break;
-        printf("message %zu %.*s\n", od_msg_len(msg), (int)(od_msg_len(msg) < 40 ? od_msg_len(msg) : 40), (char *)od_msg_data(msg));
+        printf("message %zu %.*s\n", od_msg_len(msg), (int)(od_msg_len(msg) < 40 ? od_msg_len(msg) : 40),
+               (char *)od_msg_data(msg));
         od_msg_unref(msg);
         take = take > 0 ? take - 1 : take;
     }

@@ -24,7 +24,7 @@ void frames_raw(od_buf *out, const void *bytes, size_t len)
 
 void frame_add(od_buf *out, uint8_t type, uint8_t flags, uint32_t stream, const void *payload, size_t len)
 {
-    uint8_t head[9] = {(uint8_t)(len >> 16),    (uint8_t)(len >> 8),    (uint8_t)len,          type, flags,
+    uint8_t head[9] = {(uint8_t)(len >> 16),    (uint8_t)(len >> 8),     (uint8_t)len,           type,           flags,
                        (uint8_t)(stream >> 24), (uint8_t)(stream >> 16), (uint8_t)(stream >> 8), (uint8_t)stream};
 
     frames_raw(out, head, sizeof head);
@@ -82,8 +82,8 @@ void frame_headers(od_buf *out, uint8_t flags, uint32_t stream, ...)
 
 void frame_request(od_buf *out, uint32_t stream, const char *path)
 {
-    frame_headers(out, 0, stream, ":method", "POST", ":scheme", "http", ":path", path, ":authority", "test", "te", "trailers",
-                  "content-type", "application/grpc", NULL);
+    frame_headers(out, 0, stream, ":method", "POST", ":scheme", "http", ":path", path, ":authority", "test", "te",
+                  "trailers", "content-type", "application/grpc", NULL);
 }
 
 void frame_message(od_buf *out, uint8_t flags, uint32_t stream, const char *text)

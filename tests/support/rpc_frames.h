@@ -4,7 +4,15 @@
 
 #include "base/buf.h"
 
-enum { FRAME_DATA = 0, FRAME_HEADERS = 1, FRAME_RST = 3, FRAME_SETTINGS = 4, FRAME_PING = 6, FRAME_GOAWAY = 7, FRAME_WINDOW = 8 };
+enum {
+    FRAME_DATA = 0,
+    FRAME_HEADERS = 1,
+    FRAME_RST = 3,
+    FRAME_SETTINGS = 4,
+    FRAME_PING = 6,
+    FRAME_GOAWAY = 7,
+    FRAME_WINDOW = 8
+};
 enum { FLAG_END_STREAM = 1, FLAG_ACK = 1, FLAG_END_HEADERS = 4 };
 
 void frames_raw(od_buf *out, const void *bytes, size_t len);

@@ -451,8 +451,8 @@ static void open_relay(void *service, od_rpc_call *call)
     od_error err = {0};
 
     snprintf(path, sizeof path, "/test.Rpc/%s", strrchr(od_rpc_call_path(call), '/') + 1);
-    if (od_rpc_call_open(call, &state->service->upstream, path, od_rpc_call_deadline(call), &UP, state, &state->upstream,
-                         &err) != OD_OK) {
+    if (od_rpc_call_open(call, &state->service->upstream, path, od_rpc_call_deadline(call), &UP, state,
+                         &state->upstream, &err) != OD_OK) {
         od_rpc_call_finish(call, OD_GRPC_UNAVAILABLE, err.message);
         return;
     }
@@ -461,13 +461,13 @@ static void open_relay(void *service, od_rpc_call *call)
 }
 
 const od_rpc_method RPC_SERVICE_METHODS[] = {
-    {"/test.Rpc/Echo", open_echo},           {"/test.Rpc/Stream", open_stream},
-    {"/test.Rpc/Threaded", open_threaded},   {"/test.Rpc/Collect", open_collect},
-    {"/test.Rpc/Slow", open_slow},           {"/test.Rpc/Hang", open_hang},
-    {"/test.Rpc/Fail", open_fail},           {"/test.Rpc/Relay/Echo", open_relay},
-    {"/test.Rpc/Relay/Stream", open_relay},  {"/test.Rpc/Relay/Hang", open_relay},
-    {"/test.Rpc/Relay/Fail", open_relay},    {"/test.Rpc/Relay/Threaded", open_relay},
-    {"/test.Rpc/Relay/Nope", open_relay},    {"/test.Rpc/Relay/Abort", open_relay},
+    {"/test.Rpc/Echo", open_echo},          {"/test.Rpc/Stream", open_stream},
+    {"/test.Rpc/Threaded", open_threaded},  {"/test.Rpc/Collect", open_collect},
+    {"/test.Rpc/Slow", open_slow},          {"/test.Rpc/Hang", open_hang},
+    {"/test.Rpc/Fail", open_fail},          {"/test.Rpc/Relay/Echo", open_relay},
+    {"/test.Rpc/Relay/Stream", open_relay}, {"/test.Rpc/Relay/Hang", open_relay},
+    {"/test.Rpc/Relay/Fail", open_relay},   {"/test.Rpc/Relay/Threaded", open_relay},
+    {"/test.Rpc/Relay/Nope", open_relay},   {"/test.Rpc/Relay/Abort", open_relay},
     {"/test.Rpc/Abort", open_abort},
 };
 const size_t RPC_SERVICE_METHOD_COUNT = sizeof RPC_SERVICE_METHODS / sizeof *RPC_SERVICE_METHODS;

@@ -37,7 +37,7 @@ struct od_call {
     bool may_replay;
     replay *sent, **sent_last;
     size_t sent_bytes;
-    int64_t acked; /* of the connection, when the call began */
+    int64_t acked;     /* of the connection, when the call began */
     uint64_t received; /* of the connection, when the call began */
 };
 
@@ -96,8 +96,8 @@ static od_code start(od_call *call, od_error *err)
     return od_h2_request(call->conn->h2, &call->stream, call->path, endpoint->authority, left, err);
 }
 
-od_code od_call_open(od_channel *channel, const char *path, od_deadline grpc_deadline, unsigned skew, od_interrupt interrupt,
-                     od_call **out, od_error *err)
+od_code od_call_open(od_channel *channel, const char *path, od_deadline grpc_deadline, unsigned skew,
+                     od_interrupt interrupt, od_call **out, od_error *err)
 {
     od_call *call = od_calloc(1, sizeof *call);
     od_code rc = OD_OK;
@@ -116,9 +116,14 @@ od_code od_call_open(od_channel *channel, const char *path, od_deadline grpc_dea
     if (!call->path)
         rc = od_fail(err, OD_E_NO_MEMORY, "out of memory for a call");
     else if (od_deadline_passed(grpc_deadline))
-        rc = od_fail(err, OD_E_TIMEOUT, "the deadline of the call to '%s' has passed", od_channel_endpoint(channel)->authority);
+        rc = od_fail(err, OD_E_TIMEOUT, "the deadline of the call to '%s' has passed",
+                     od_channel_endpoint(channel)->authority);
     if (rc == OD_OK)
         rc = od_channel_take(channel, false, grpc_deadline, interrupt, &call->conn, err);
+    if (rc == OD_E_UNAVAILABLE && od_deadline_passed(grpc_deadline)) {
+        rc = od_fail(err, OD_E_TIMEOUT, "the deadline of the call to '%s' passed while connecting",
+                     od_channel_endpoint(channel)->authority);
+    }
     if (rc == OD_OK) {
         call->wake = call->conn->wake;
         call->conn->wake = -1;
@@ -157,6 +162,8 @@ static od_code try_again(od_call *call, od_error *err)
     for (replay *r = call->sent; r && rc == OD_OK; r = r->next)
         rc = od_h2_send(&call->stream, &r->out, r->last, err);
     drop_replay(call);
+    if (rc == OD_OK)
+        (void)od_h2_flush(call->conn->h2); /* if that fails, so does the next read */
     return rc;
 }
 
@@ -215,7 +222,8 @@ static od_code step(od_call *call, od_deadline wait, od_error *err)
         ms = INTERRUPT_MS;
     n = poll(items, 2, ms);
     if (n < 0 && errno != EINTR)
-        return od_fail_errno(err, OD_E_INTERNAL, errno, "cannot wait for '%s'", od_channel_endpoint(call->channel)->authority);
+        return od_fail_errno(err, OD_E_INTERNAL, errno, "cannot wait for '%s'",
+                             od_channel_endpoint(call->channel)->authority);
     if (n <= 0 || items[1].revents)
         return check_wait(call, wait, err);
     if (items[0].revents & POLLOUT)

@@ -136,7 +136,8 @@ static void ignore(void *owner, od_h2_stream *stream)
 
 static const od_h2_hooks HOOKS = {.received = ignore, .drained = ignore, .closed = ignore, .write = conn_write};
 
-static od_code make_conn(od_channel *channel, od_deadline deadline, od_interrupt interrupt, od_client_conn **out, od_error *err)
+static od_code make_conn(od_channel *channel, od_deadline deadline, od_interrupt interrupt, od_client_conn **out,
+                         od_error *err)
 {
     const od_h2_options options = {
         .stream_window = OD_H2_CLIENT_WINDOW, .max_streams = 0, .max_message = channel->options.max_message};
@@ -212,8 +213,8 @@ static od_client_conn *pop_idle(od_channel *channel)
     return conn;
 }
 
-od_code od_channel_take(od_channel *channel, bool only_new, od_deadline deadline, od_interrupt interrupt, od_client_conn **out,
-                        od_error *err)
+od_code od_channel_take(od_channel *channel, bool only_new, od_deadline deadline, od_interrupt interrupt,
+                        od_client_conn **out, od_error *err)
 {
     od_deadline connect = od_deadline_min(deadline, od_deadline_in_ms(channel->options.connect_timeout_ms));
     od_client_conn *conn;

@@ -10,7 +10,7 @@
 typedef struct od_client_conn {
     struct od_client_conn *next;
     int fd;
-    int wake; /* eventfd, for od_call_cancel */
+    int wake;  /* eventfd, for od_call_cancel */
     pid_t pid; /* who made it; after a fork the child only closes its copy */
     od_h2 *h2;
     uint8_t *input;

@@ -14,7 +14,6 @@ enum {
     READS_A_ROUND = 4, /* so that one fast peer does not keep others waiting */
     USER_TIMEOUT_MORE_MS = 30000
 };
-static const int64_t PING_AFTER_NS = 60000000000, PING_WAIT_NS = 60000000000;
 
 od_conn *od_conn_create(od_loop *loop, bool outgoing)
 {
@@ -291,15 +290,17 @@ static void check_stalls(od_conn *conn, int64_t now)
 
 static void check_idle(od_conn *conn, int64_t now)
 {
+    int64_t limit = conn->loop->server->options.ping_after_ms * 1000000;
+
     /* A client that pauses in the middle of a call answers no pings, so only connections without calls are asked. */
     if (od_h2_stream_count(conn->h2) > 0)
         return;
     if (!od_h2_ping_pending(conn->h2)) {
-        if (now - conn->last_input_ns > PING_AFTER_NS) {
+        if (now - conn->last_input_ns > limit) {
             od_h2_ping(conn->h2);
             conn->ping_ns = now;
         }
-    } else if (now - conn->ping_ns > PING_WAIT_NS) {
+    } else if (now - conn->ping_ns > limit) {
         od_conn_lose(conn, OD_E_CONNECTION_LOST, "no answer to a ping");
     }
 }

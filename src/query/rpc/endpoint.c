@@ -122,13 +122,17 @@ static od_code parse(od_slice text, bool any_port, od_endpoint *out, od_error *e
     size_t slash;
 
     if (starts_with(text, "https://"))
-        return od_fail(err, OD_E_NOT_IMPLEMENTED, "'https://' endpoints are not supported, and never fall back to plain text");
+        return od_fail(err, OD_E_NOT_IMPLEMENTED,
+                       "'https://' endpoints are not supported, and never fall back to plain text");
     if (starts_with(text, "http://"))
         rest = skip(text, 7);
     slash = find(rest, '/');
     if (slash < rest.len) {
         if (slash + 1 < rest.len)
-            return refuse(text, slash > 0 && rest.data[slash - 1] == ':' ? "the scheme must be http://" : "it must not have a path", err);
+            return refuse(text,
+                          slash > 0 && rest.data[slash - 1] == ':' ? "the scheme must be http://"
+                                                                   : "it must not have a path",
+                          err);
         rest.len = slash;
     }
     if (find(rest, '@') < rest.len)

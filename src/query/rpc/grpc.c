@@ -11,8 +11,7 @@ static const struct {
     char unit;
     int64_t ns;
 } UNITS[] = {
-    {'n', 1},          {'u', 1000},        {'m', 1000000},
-    {'S', 1000000000}, {'M', 60000000000}, {'H', 3600000000000},
+    {'n', 1}, {'u', 1000}, {'m', 1000000}, {'S', 1000000000}, {'M', 60000000000}, {'H', 3600000000000},
 };
 
 enum { UNIT_COUNT = sizeof UNITS / sizeof *UNITS, MAX_DIGITS = 8 };

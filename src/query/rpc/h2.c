@@ -157,7 +157,8 @@ bool od_h2_feed(od_h2 *h2, const uint8_t *bytes, size_t len)
     h2->total_received += len;
     n = nghttp2_session_mem_recv2(h2->session, bytes, len);
     if (n < 0)
-        return od_h2_break(h2, n == NGHTTP2_ERR_BAD_CLIENT_MAGIC ? "the peer does not speak HTTP/2" : nghttp2_strerror((int)n));
+        return od_h2_break(h2, n == NGHTTP2_ERR_BAD_CLIENT_MAGIC ? "the peer does not speak HTTP/2"
+                                                                 : nghttp2_strerror((int)n));
     return true;
 }
 
@@ -210,7 +211,8 @@ bool od_h2_accepts(od_h2 *h2)
 
     if (limit > OD_H2_MAX_STREAMS)
         limit = OD_H2_MAX_STREAMS;
-    return !h2->broken && !h2->draining && h2->stream_count < limit && nghttp2_session_check_request_allowed(h2->session);
+    return !h2->broken && !h2->draining && h2->stream_count < limit &&
+           nghttp2_session_check_request_allowed(h2->session);
 }
 
 void od_h2_goaway(od_h2 *h2)

@@ -24,11 +24,11 @@ enum {
     OD_H2_RELAY_WINDOW = 1 << 20,
     OD_H2_MAX_FRAME = 1 << 20,
     OD_H2_MAX_STREAMS = 256,
-    OD_H2_MAX_HEADERS = 16 << 10,     /* of a header list, as SETTINGS_MAX_HEADER_LIST_SIZE counts it */
+    OD_H2_MAX_HEADERS = 16 << 10, /* of a header list, as SETTINGS_MAX_HEADER_LIST_SIZE counts it */
     OD_H2_MAX_PATH = 256,
-    OD_H2_INPUT_SIZE = 256 << 10,     /* the owner's receive buffer */
-    OD_H2_RESET_BURST = 2000,         /* resets by a client before it is limited to ... */
-    OD_H2_RESET_RATE = 500            /* ... so many a second; above that its connection ends */
+    OD_H2_INPUT_SIZE = 256 << 10, /* the owner's receive buffer */
+    OD_H2_RESET_BURST = 2000,     /* resets by a client before it is limited to ... */
+    OD_H2_RESET_RATE = 500        /* ... so many a second; above that its connection ends */
 };
 
 typedef struct od_h2 od_h2;
@@ -95,7 +95,7 @@ struct od_h2_stream {
     size_t max_message;
     /* What the peer's header lists said. */
     char path[OD_H2_MAX_PATH];
-    int64_t timeout_ns; /* -1: none */
+    int64_t timeout_ns;           /* -1: none */
     int http_status, grpc_status; /* -1: not told */
     char *grpc_message;
     size_t header_bytes;
@@ -120,7 +120,8 @@ struct od_h2_stream {
 struct od_h2_sink;
 
 /* HOOKS is borrowed. */
-OD_MUST_CHECK od_code od_h2_create(const od_h2_options *options, const od_h2_hooks *hooks, void *owner, od_h2 **out, od_error *err);
+OD_MUST_CHECK od_code od_h2_create(const od_h2_options *options, const od_h2_hooks *hooks, void *owner, od_h2 **out,
+                                   od_error *err);
 /* Drops everything without a hook or a byte written; streams must be closed or abandoned before. NULL allowed. */
 void od_h2_free(od_h2 *h2);
 
@@ -145,9 +146,9 @@ void od_h2_abandon(od_h2 *h2, od_code code, const char *text);
 od_h2_stream *od_h2_first_stream(const od_h2 *h2); /* of all open ones, by ->next */
 size_t od_h2_stream_count(const od_h2 *h2);
 uint64_t od_h2_total_received(const od_h2 *h2);
-bool od_h2_accepts(od_h2 *h2); /* client: the peer takes one more call now */
+bool od_h2_accepts(od_h2 *h2);        /* client: the peer takes one more call now */
 bool od_h2_draining(const od_h2 *h2); /* the peer has sent GOAWAY */
-void od_h2_goaway(od_h2 *h2); /* no new streams; running ones go on */
+void od_h2_goaway(od_h2 *h2);         /* no new streams; running ones go on */
 void od_h2_ping(od_h2 *h2);
 bool od_h2_ping_pending(const od_h2 *h2);
 
@@ -156,8 +157,8 @@ void od_h2_stream_init(od_h2_stream *stream, unsigned skew, size_t max_message);
 void od_h2_stream_release(od_h2_stream *stream);
 
 /* Client: opens a call. TIMEOUT_NS < 0: none. */
-OD_MUST_CHECK od_code od_h2_request(od_h2 *h2, od_h2_stream *stream, const char *path, const char *authority, int64_t timeout_ns,
-                                    od_error *err);
+OD_MUST_CHECK od_code od_h2_request(od_h2 *h2, od_h2_stream *stream, const char *path, const char *authority,
+                                    int64_t timeout_ns, od_error *err);
 /* Queues a message; LAST (client) ends the sending half. OD_E_TOO_LARGE, OD_E_NO_MEMORY; OD_E_CANCELLED when it has ended. */
 OD_MUST_CHECK od_code od_h2_send(od_h2_stream *stream, const od_rpc_out *message, bool last, od_error *err);
 /* Server: STATUS and TEXT (may be NULL) follow what is queued. Ignored after the first. */

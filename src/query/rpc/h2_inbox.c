@@ -8,7 +8,7 @@
 
 enum {
     EAGER_SIZE = 4 << 20, /* up to here a message's memory is taken at once */
-    MAX_WAITING = 256      /* whole messages that wait; what follows stays unparsed, so tiny ones cannot cost much memory */
+    MAX_WAITING = 256 /* whole messages that wait; what follows stays unparsed, so tiny ones cannot cost much memory */
 };
 
 void od_h2_inbox_release(od_h2_inbox *in)
@@ -88,7 +88,8 @@ static bool begin_message(od_h2_stream *stream)
         return false;
     }
     if (in->len > stream->max_message) {
-        snprintf(text, sizeof text, "a message of %zu bytes is above the limit of %zu bytes", in->len, stream->max_message);
+        snprintf(text, sizeof text, "a message of %zu bytes is above the limit of %zu bytes", in->len,
+                 stream->max_message);
         refuse(stream, OD_GRPC_RESOURCE_EXHAUSTED, OD_E_TOO_LARGE, text);
         return false;
     }

@@ -24,7 +24,8 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *head
     return 0;
 }
 
-static int on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *bytes, size_t len, void *user)
+static int on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *bytes, size_t len,
+                         void *user)
 {
     od_h2 *h2 = user;
     od_h2_stream *stream = stream_of(session, id);
@@ -53,7 +54,9 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
                    ? 0
                    : NGHTTP2_ERR_CALLBACK_FAILURE;
     od_h2_link(h2, stream, frame->hd.stream_id);
-    return nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, stream) == 0 ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
+    return nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, stream) == 0
+               ? 0
+               : NGHTTP2_ERR_CALLBACK_FAILURE;
 }
 
 static bool is(od_slice text, const char *what)
@@ -89,7 +92,8 @@ static void request_header(od_h2_stream *stream, od_slice name, od_slice value)
 {
     if (is(name, ":path")) {
         stream->bad_path = value.len >= sizeof stream->path;
-        snprintf(stream->path, sizeof stream->path, "%.*s", (int)(stream->bad_path ? 0 : value.len), (const char *)value.data);
+        snprintf(stream->path, sizeof stream->path, "%.*s", (int)(stream->bad_path ? 0 : value.len),
+                 (const char *)value.data);
     } else if (is(name, ":method")) {
         stream->is_post = is(value, "POST");
     } else if (is(name, "content-type")) {

@@ -6,9 +6,9 @@
 #include "base/banned.h"
 
 enum {
-    COPY_BELOW = 4096,         /* a piece of a body below this is copied, above it is borrowed */
-    MESSAGES_A_FRAME = 8,      /* keeps a frame's pieces within a sink */
-    WRITE_ABOVE = 128 << 10,   /* pending bytes at which the socket is asked before more frames are made */
+    COPY_BELOW = 4096,       /* a piece of a body below this is copied, above it is borrowed */
+    MESSAGES_A_FRAME = 8,    /* keeps a frame's pieces within a sink */
+    WRITE_ABOVE = 128 << 10, /* pending bytes at which the socket is asked before more frames are made */
     PREFIX = 5
 };
 
@@ -23,11 +23,9 @@ struct od_h2_item {
     size_t sent, total;
 };
 
-enum {
-    MAX_COPIED = 9 + MESSAGES_A_FRAME * (sizeof(od_h2_item) + COPY_BELOW),
-    MAX_PIECES = 2 * MESSAGES_A_FRAME + 1
-};
-_Static_assert((int)MAX_COPIED <= (int)OD_SINK_BYTES && (int)MAX_PIECES <= (int)OD_SINK_PIECES, "a frame fits an empty sink");
+enum { MAX_COPIED = 9 + MESSAGES_A_FRAME * (sizeof(od_h2_item) + COPY_BELOW), MAX_PIECES = 2 * MESSAGES_A_FRAME + 1 };
+_Static_assert((int)MAX_COPIED <= (int)OD_SINK_BYTES && (int)MAX_PIECES <= (int)OD_SINK_PIECES,
+               "a frame fits an empty sink");
 
 static bool flush_sink(od_h2 *h2)
 {
@@ -118,8 +116,8 @@ static size_t emit(od_sink *sink, od_h2_item *item, size_t len)
     return ok ? n : 0;
 }
 
-static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *head, size_t len, nghttp2_data_source *source,
-                     void *user)
+static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *head, size_t len,
+                     nghttp2_data_source *source, void *user)
 {
     od_h2 *h2 = user;
     od_h2_stream *stream = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
@@ -194,7 +192,8 @@ static nghttp2_nv text_nv(const char *name, const char *value, size_t value_len,
 }
 
 /* Fills up to two pairs; NUMBER and TEXT hold their values. */
-static size_t status_pairs(nghttp2_nv *pairs, int status, const char *text, char number[4], char coded[3 * OD_GRPC_MESSAGE_MAX])
+static size_t status_pairs(nghttp2_nv *pairs, int status, const char *text, char number[4],
+                           char coded[3 * OD_GRPC_MESSAGE_MAX])
 {
     size_t count = 0, len = 0;
 
@@ -312,7 +311,8 @@ bool od_h2_unsent(const od_h2 *h2)
     return h2->sink.pending > 0;
 }
 
-od_code od_h2_request(od_h2 *h2, od_h2_stream *stream, const char *path, const char *authority, int64_t timeout_ns, od_error *err)
+od_code od_h2_request(od_h2 *h2, od_h2_stream *stream, const char *path, const char *authority, int64_t timeout_ns,
+                      od_error *err)
 {
     char timeout[OD_GRPC_TIMEOUT_SIZE];
     nghttp2_nv pairs[] = {
@@ -364,10 +364,12 @@ static od_code check(const od_h2_stream *stream, const od_rpc_out *out, od_error
         return od_fail(err, OD_E_CANCELLED, "the call has ended");
     if (out->head_len > sizeof out->head || out->tail_len > sizeof out->tail)
         return od_fail(err, OD_E_INTERNAL, "a message's head or tail is too long");
-    if (out->len > 0 && (!out->body || out->offset > od_msg_len(out->body) || out->len > od_msg_len(out->body) - out->offset))
+    if (out->len > 0 &&
+        (!out->body || out->offset > od_msg_len(out->body) || out->len > od_msg_len(out->body) - out->offset))
         return od_fail(err, OD_E_INTERNAL, "a message's body is not within its bytes");
     if (!od_add_size(out->len, out->head_len + out->tail_len, &size) || size > stream->max_message)
-        return od_fail(err, OD_E_TOO_LARGE, "a message of %zu bytes is above the limit of %zu bytes", size, stream->max_message);
+        return od_fail(err, OD_E_TOO_LARGE, "a message of %zu bytes is above the limit of %zu bytes", size,
+                       stream->max_message);
     return OD_OK;
 }
 

@@ -17,6 +17,7 @@ enum {
     MAX_THREADS = 64,
     DEFAULT_CONNECT_MS = 5000,
     DEFAULT_STALL_MS = 300000,
+    DEFAULT_PING_MS = 60000,
     DEFAULT_CONNECTIONS = 4096,
     DEFAULT_SEND_QUEUE = 2 << 20,
     ACCEPTS_A_ROUND = 64
@@ -44,6 +45,8 @@ static void set_defaults(od_rpc_server_options *o)
         o->max_connections = DEFAULT_CONNECTIONS;
     if (o->connect_timeout_ms <= 0)
         o->connect_timeout_ms = DEFAULT_CONNECT_MS;
+    if (o->ping_after_ms <= 0)
+        o->ping_after_ms = DEFAULT_PING_MS;
     if (o->stall_timeout_ms <= 0)
         o->stall_timeout_ms = DEFAULT_STALL_MS;
 }

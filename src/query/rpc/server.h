@@ -47,11 +47,11 @@ struct od_conn {
     od_loop *loop;
     bool outgoing; /* a relay's */
     char peer[300];
-    od_endpoint endpoint;     /* outgoing */
-    od_conn *prev, *next;     /* loop->conns, under its lock */
-    od_conn *next_posted;     /* loop->posted, under its lock */
+    od_endpoint endpoint; /* outgoing */
+    od_conn *prev, *next; /* loop->conns, under its lock */
+    od_conn *next_posted; /* loop->posted, under its lock */
     bool posted;
-    od_conn *next_ready;      /* the loop's thread only */
+    od_conn *next_ready; /* the loop's thread only */
     bool is_ready;
 
     pthread_mutex_t lock; /* what follows, and the od_h2 with its streams */
@@ -77,14 +77,14 @@ struct od_rpc_call {
     const od_rpc_events *events;
     void *user;
     od_deadline deadline;
-    od_timer timer;          /* under the loop's lock; set: holds a reference */
+    od_timer timer; /* under the loop's lock; set: holds a reference */
     bool server_side;
     /* under the connection's lock */
     od_rpc_call *next_event, *prev_call, *next_call;
     bool listed, opened, half_closed, was_full, tell_writable, closed, gone;
-    unsigned waiters;        /* in od_rpc_call_send_wait */
-    pthread_cond_t changed;  /* room, or the end */
-    int64_t progress_ns;     /* when bytes of it last went out */
+    unsigned waiters;       /* in od_rpc_call_send_wait */
+    pthread_cond_t changed; /* room, or the end */
+    int64_t progress_ns;    /* when bytes of it last went out */
 };
 
 typedef struct {
@@ -136,7 +136,7 @@ void od_conn_unref(od_conn *conn);
 void od_conn_accept(od_loop *loop, int fd);
 /* The loop's thread. */
 void od_conn_input(od_conn *conn, bool readable, bool writable);
-void od_conn_work(od_conn *conn);  /* tells events, writes, and ends it where it is done */
+void od_conn_work(od_conn *conn); /* tells events, writes, and ends it where it is done */
 void od_conn_tick(od_conn *conn, int64_t now_ns);
 int64_t od_conn_next_tick(od_conn *conn, int64_t now_ns);
 /* Ends it and all its calls, whose events are still to be told. */

@@ -169,7 +169,8 @@ bool od_rpc_call_pick(od_rpc_call *call, od_tell *tell)
         tell->kind = OD_TELL_OPEN;
     } else if ((tell->msg = od_h2_take(stream)) != NULL) {
         tell->kind = OD_TELL_MESSAGE;
-    } else if (call->server_side && call->opened && stream->peer_ended && !call->half_closed && !od_h2_has_message(stream)) {
+    } else if (call->server_side && call->opened && stream->peer_ended && !call->half_closed &&
+               !od_h2_has_message(stream)) {
         call->half_closed = true;
         tell->kind = OD_TELL_HALF_CLOSE;
     } else if (call->tell_writable) {
@@ -256,7 +257,8 @@ void od_rpc_call_timeout(od_rpc_call *call)
     lock(call);
     if (call->stream.h2) {
         if (call->server_side)
-            od_h2_finish_now(&call->stream, OD_GRPC_DEADLINE_EXCEEDED, OD_E_TIMEOUT, "the deadline of the call has passed");
+            od_h2_finish_now(&call->stream, OD_GRPC_DEADLINE_EXCEEDED, OD_E_TIMEOUT,
+                             "the deadline of the call has passed");
         else
             od_h2_reset(&call->stream, NGHTTP2_CANCEL, OD_E_TIMEOUT, "the deadline of the call has passed");
         od_conn_touch(call->conn);

@@ -87,7 +87,18 @@ static int wait_writable(int fd, od_deadline deadline, od_interrupt interrupt)
     }
 }
 
-od_code od_socket_connect(const od_endpoint *endpoint, od_deadline deadline, od_interrupt interrupt, int *fd, od_error *err)
+/* The time for one address: half of what is left if there are more. */
+static od_deadline share(od_deadline deadline, bool more)
+{
+    int64_t now = od_clock_ns();
+
+    if (!more || deadline.at_ns == OD_DEADLINE_NEVER.at_ns || deadline.at_ns <= now)
+        return deadline;
+    return (od_deadline){now + (deadline.at_ns - now) / 2};
+}
+
+od_code od_socket_connect(const od_endpoint *endpoint, od_deadline deadline, od_interrupt interrupt, int *fd,
+                          od_error *err)
 {
     struct addrinfo *list;
     int errnum = EADDRNOTAVAIL;
@@ -102,7 +113,7 @@ od_code od_socket_connect(const od_endpoint *endpoint, od_deadline deadline, od_
     for (struct addrinfo *a = list; a; a = a->ai_next) {
         errnum = od_socket_connect_start(a, fd);
         if (errnum == 0)
-            errnum = wait_writable(*fd, deadline, interrupt);
+            errnum = wait_writable(*fd, share(deadline, a->ai_next != NULL), interrupt);
         if (errnum == 0 || errnum == ECANCELED)
             break;
         if (*fd >= 0)
@@ -160,8 +171,11 @@ od_code od_socket_listen(const od_endpoint *endpoint, int *fd, uint16_t *port, o
         od_error_prefix(err, "cannot listen");
         return rc;
     }
-    for (struct addrinfo *a = list; a && *fd < 0; a = a->ai_next)
-        errnum = listen_on(a, fd);
+    /* IPv4 first: of a name with both kinds of address, 127.0.0.1 is the one that people type. */
+    for (int pass = 0; pass < 2; pass++)
+        for (struct addrinfo *a = list; a && *fd < 0; a = a->ai_next)
+            if ((a->ai_family == AF_INET) == (pass == 0))
+                errnum = listen_on(a, fd);
     freeaddrinfo(list);
     if (*fd < 0)
         return od_fail_errno(err, OD_E_UNAVAILABLE, errnum, "cannot listen on '%s'", endpoint->authority);

@@ -14,7 +14,8 @@ OD_MUST_CHECK od_code od_listen_parse(od_slice text, od_endpoint *out, od_error 
 
 /* The addresses of ENDPOINT (freeaddrinfo). Blocks on name servers unless NUMERIC_ONLY, which gives OD_E_INVALID for names.
  *   OD_E_UNAVAILABLE  "cannot resolve 'host:port': ..." */
-OD_MUST_CHECK od_code od_socket_resolve(const od_endpoint *endpoint, bool numeric_only, struct addrinfo **out, od_error *err);
+OD_MUST_CHECK od_code od_socket_resolve(const od_endpoint *endpoint, bool numeric_only, struct addrinfo **out,
+                                        od_error *err);
 
 /* Begins to connect to one address: *fd is writable once that ended, and od_socket_connect_result tells how. 0 or errno. */
 int od_socket_connect_start(const struct addrinfo *address, int *fd);
@@ -22,8 +23,8 @@ int od_socket_connect_result(int fd);
 
 /* Resolves, and connects to the first address that answers before DEADLINE. INTERRUPT is asked every 50 ms.
  *   OD_E_UNAVAILABLE, OD_E_CANCELLED */
-OD_MUST_CHECK od_code od_socket_connect(const od_endpoint *endpoint, od_deadline deadline, od_interrupt interrupt, int *fd,
-                                        od_error *err);
+OD_MUST_CHECK od_code od_socket_connect(const od_endpoint *endpoint, od_deadline deadline, od_interrupt interrupt,
+                                        int *fd, od_error *err);
 
 /* OD_E_UNAVAILABLE "cannot listen on 'host:port': ..." for a connection that failed with ERRNUM. */
 od_code od_socket_connect_failed(const od_endpoint *endpoint, int errnum, od_error *err);

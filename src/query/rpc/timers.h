@@ -20,7 +20,7 @@ typedef struct {
 void od_timers_release(od_timers *timers);
 bool od_timers_add(od_timers *timers, od_timer *timer, int64_t at_ns); /* false when memory is out */
 void od_timers_remove(od_timers *timers, od_timer *timer);
-int64_t od_timers_next(const od_timers *timers); /* INT64_MAX: none */
+int64_t od_timers_next(const od_timers *timers);            /* INT64_MAX: none */
 od_timer *od_timers_pop(od_timers *timers, int64_t now_ns); /* one that is due, or NULL */
 
 #endif

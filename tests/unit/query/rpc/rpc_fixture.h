@@ -135,7 +135,7 @@ static inline void expect_stream(fixture *f, od_call *call, unsigned count, size
         if (!msg)
             fail_msg("the stream ended after %u of %u messages", i, count);
         assert_int_equal(od_msg_len(msg), size);
-        for (size_t at = 0; at < size; at += size > 4096 ? 997 : 1)
+        for (size_t at = 0; at<size; at += size> 4096 ? 997 : 1)
             assert_int_equal(od_msg_data(msg)[at], 'x');
         od_msg_unref(msg);
     }

@@ -245,6 +245,215 @@ static void test_server_that_vanishes_is_a_lost_connection(void **state)
     od_channel_unref(channel);
 }
 
+/* Serves calls by hand, to see how often a request is sent. Commands come one by one. */
+typedef struct {
+    int listener, fd;
+    int requests;
+} puppet;
+
+static void puppet_accept(puppet *p)
+{
+    p->fd = accept(p->listener, NULL, NULL);
+    assert_true(p->fd >= 0);
+}
+
+/* Reads until a request for /p is whole. */
+static void puppet_read(puppet *p)
+{
+    char bytes[4096];
+    size_t len = 0;
+    ssize_t n = 1;
+
+    while (n > 0 && !slice_contains(od_slice_of(bytes, len), "puppet")) {
+        n = recv(p->fd, bytes + len, sizeof bytes - len, 0);
+        len += n > 0 ? (size_t)n : 0;
+    }
+    assert_true(n > 0);
+    p->requests++;
+}
+
+static void puppet_answer(puppet *p, uint32_t stream)
+{
+    od_buf bytes = {0};
+
+    if (stream == 1)
+        frame_add(&bytes, FRAME_SETTINGS, 0, 0, NULL, 0);
+    frame_headers(&bytes, 0, stream, ":status", "200", "content-type", "application/grpc", NULL);
+    frame_message(&bytes, 0, stream, "strings");
+    frame_headers(&bytes, FLAG_END_STREAM, stream, "grpc-status", "0", NULL);
+    raw_send(p->fd, bytes.data, bytes.len);
+    od_buf_release(&bytes);
+}
+
+static void *puppet_one_call(void *arg)
+{
+    puppet_accept(arg);
+    puppet_read(arg);
+    puppet_answer(arg, 1);
+    return NULL;
+}
+
+static void call_puppet(fixture *f, puppet *p, od_channel *channel)
+{
+    pthread_t thread;
+    od_call *call;
+
+    pthread_create(&thread, NULL, puppet_one_call, p);
+    call = open_on(f, channel, "/p/p", OD_DEADLINE_NEVER);
+    send_text(f, call, "puppet", true);
+    expect_text(f, call, "strings");
+    expect_end(f, call);
+    od_call_free(call);
+    pthread_join(thread, NULL);
+}
+
+static void test_request_that_never_arrived_is_sent_again(void **state)
+{
+    fixture *f = *state;
+    uint16_t port;
+    puppet p = {.listener = raw_listen(&port)};
+    od_channel *channel = rpc_channel_to(port);
+    pthread_t thread;
+    od_call *call;
+
+    call_puppet(f, &p, channel);
+    call = open_on(f, channel, "/p/p", OD_DEADLINE_NEVER); /* takes the idle connection, which still lives */
+    close_hard(p.fd);
+    pthread_create(&thread, NULL, puppet_one_call, &p);
+    send_text(f, call, "puppet", true);
+    expect_text(f, call, "strings");
+    expect_end(f, call);
+    od_call_free(call);
+    pthread_join(thread, NULL);
+    assert_int_equal(p.requests, 2);
+    close(p.fd);
+    close(p.listener);
+    od_channel_unref(channel);
+}
+
+static void *puppet_take_and_die(void *arg)
+{
+    puppet *p = arg;
+
+    puppet_read(p);
+    close_hard(p->fd);
+    return NULL;
+}
+
+static void test_request_that_may_have_been_done_is_not_sent_again(void **state)
+{
+    fixture *f = *state;
+    uint16_t port;
+    puppet p = {.listener = raw_listen(&port)};
+    od_channel *channel = rpc_channel_to(port);
+    pthread_t thread;
+    od_call *call;
+
+    call_puppet(f, &p, channel);
+    call = open_on(f, channel, "/p/p", OD_DEADLINE_NEVER);
+    pthread_create(&thread, NULL, puppet_take_and_die, &p);
+    send_text(f, call, "puppet", true);
+    expect_failure(f, call, OD_E_CONNECTION_LOST, "lost the connection");
+    od_call_free(call);
+    pthread_join(thread, NULL);
+    assert_int_equal(p.requests, 2);
+    close(p.listener);
+    od_channel_unref(channel);
+}
+
+/* A listener whose queue is full: connecting to it goes on and on. */
+static int listen_deaf(uint16_t *port, int fillers[3])
+{
+    int fd = raw_listen(port);
+    struct sockaddr_in a = loopback(*port);
+
+    assert_int_equal(listen(fd, 0), 0);
+    for (int i = 0; i < 3; i++) {
+        fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        (void)connect(fillers[i], (struct sockaddr *)&a, sizeof a);
+    }
+    usleep(50000);
+    return fd;
+}
+
+static bool at_once(void *arg)
+{
+    (void)arg;
+    return true;
+}
+
+static void test_connecting_ends_in_time(void **state)
+{
+    fixture *f = *state;
+    od_channel_options options = {.connect_timeout_ms = 300};
+    uint16_t port;
+    int fillers[3], fd = listen_deaf(&port, fillers);
+    od_channel *channel;
+    od_call *call;
+    char text[32];
+    int64_t at = od_clock_ns();
+
+    snprintf(text, sizeof text, "127.0.0.1:%u", port);
+    ok(f, od_endpoint_parse(od_slice_str(text), &options.endpoint, &f->err));
+    ok(f, od_channel_create(&options, &channel, &f->err));
+    fails(f, od_call_open(channel, "/a/b", OD_DEADLINE_NEVER, 0, NO_INTERRUPT, &call, &f->err), OD_E_UNAVAILABLE,
+          "no answer in time");
+    assert_true(ms_since(at) > 250 && ms_since(at) < 2000);
+    fails(f, od_call_open(channel, "/a/b", od_deadline_in_ms(100), 0, NO_INTERRUPT, &call, &f->err), OD_E_TIMEOUT,
+          "while connecting");
+    fails(f, od_call_open(channel, "/a/b", OD_DEADLINE_NEVER, 0, (od_interrupt){at_once, NULL}, &call, &f->err),
+          OD_E_CANCELLED, NULL);
+
+    /* A relay: the deadline of the call, then the limit of connecting; the server goes on meanwhile. */
+    f->service.upstream = options.endpoint;
+    call = open_call(f, "/test.Rpc/Relay/Echo", od_deadline_in_ms(100));
+    send_text(f, call, "x", true);
+    expect_failure(f, call, OD_E_TIMEOUT, NULL);
+    od_call_free(call);
+    call = open_call(f, "/test.Rpc/Relay/Echo", OD_DEADLINE_NEVER);
+    send_text(f, call, "x", true);
+    echo_on(f, f->channel, "/test.Rpc/Echo");
+    expect_failure(f, call, OD_E_UNAVAILABLE, "no answer in time");
+    od_call_free(call);
+    od_channel_unref(channel);
+    for (int i = 0; i < 3; i++)
+        close(fillers[i]);
+    close(fd);
+}
+
+static void test_idle_connection_is_asked_and_dropped(void **state)
+{
+    fixture *f = *state;
+    int fd = raw_connect(od_rpc_server_port(f->server));
+    od_buf bytes = {0}, got = {0};
+    struct timeval limit = {10, 0};
+    uint8_t part[4096];
+    int64_t at = od_clock_ns();
+    ssize_t n;
+
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    frames_preface(&bytes);
+    raw_send(fd, bytes.data, bytes.len);
+    while ((n = recv(fd, part, sizeof part, 0)) > 0)
+        frames_raw(&got, part, (size_t)n);
+    assert_int_equal(n, 0);
+    assert_true(frames_find(od_slice_of(got.data, got.len), FRAME_PING, 0, 0, NULL));
+    assert_true(ms_since(at) > 350);
+    od_buf_release(&bytes);
+    od_buf_release(&got);
+    close(fd);
+}
+
+static int setup_asking(void **state)
+{
+    return setup_with(state, &(od_rpc_server_options){.ping_after_ms = 200});
+}
+
+static int setup_relaying(void **state)
+{
+    return setup_with(state, &(od_rpc_server_options){.connect_timeout_ms = 500});
+}
+
 static void test_restarted_server_is_found_again(void **state)
 {
     fixture *f = *state;
@@ -285,8 +494,10 @@ static void test_drain_lets_calls_finish_and_takes_no_new_ones(void **state)
     send_text(f, call, "before", false);
     expect_text(f, call, "before");
     assert_false(od_rpc_server_drain(f->server, od_deadline_in_ms(100)));
-    fails(f, od_call_open(other, "/test.Rpc/Echo", OD_DEADLINE_NEVER, 0, NO_INTERRUPT, &late, &f->err), OD_E_UNAVAILABLE, NULL);
-    fails(f, od_call_open(f->channel, "/test.Rpc/Echo", OD_DEADLINE_NEVER, 0, NO_INTERRUPT, &late, &f->err), OD_E_UNAVAILABLE, NULL);
+    fails(f, od_call_open(other, "/test.Rpc/Echo", OD_DEADLINE_NEVER, 0, NO_INTERRUPT, &late, &f->err),
+          OD_E_UNAVAILABLE, NULL);
+    fails(f, od_call_open(f->channel, "/test.Rpc/Echo", OD_DEADLINE_NEVER, 0, NO_INTERRUPT, &late, &f->err),
+          OD_E_UNAVAILABLE, NULL);
     send_text(f, call, "after", true);
     expect_text(f, call, "after");
     expect_end(f, call);
@@ -365,6 +576,10 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_stalled_reader_is_reset, setup_few, teardown),
         CASE(test_refused_connection_names_the_endpoint),
         CASE(test_server_that_vanishes_is_a_lost_connection),
+        CASE(test_request_that_never_arrived_is_sent_again),
+        CASE(test_request_that_may_have_been_done_is_not_sent_again),
+        cmocka_unit_test_setup_teardown(test_connecting_ends_in_time, setup_relaying, teardown),
+        cmocka_unit_test_setup_teardown(test_idle_connection_is_asked_and_dropped, setup_asking, teardown),
         CASE(test_restarted_server_is_found_again),
         CASE(test_freed_server_ends_its_calls),
         CASE(test_drain_lets_calls_finish_and_takes_no_new_ones),

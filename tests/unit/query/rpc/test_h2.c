@@ -342,7 +342,8 @@ static void test_what_is_not_grpc_is_answered_in_http(void **state)
     frames_preface(&bytes);
     frame_headers(&bytes, FLAG_END_STREAM, 1, ":method", "POST", ":scheme", "http", ":path", "/a/b", ":authority", "t",
                   "content-type", "text/html", NULL);
-    frame_headers(&bytes, FLAG_END_STREAM, 3, ":method", "GET", ":scheme", "http", ":path", "/", ":authority", "t", NULL);
+    frame_headers(&bytes, FLAG_END_STREAM, 3, ":method", "GET", ":scheme", "http", ":path", "/", ":authority", "t",
+                  NULL);
     frame_headers(&bytes, FLAG_END_STREAM, 5, ":method", "POST", ":scheme", "http", ":path", "/a/b", ":authority", "t",
                   "content-type", "application/grpcweb", NULL);
     serve(&server, &bytes);
@@ -408,8 +409,8 @@ static void test_malformed_heads_are_refused(void **state)
     memset(huge, 'h', sizeof huge - 1);
     huge[sizeof huge - 1] = '\0';
     frames_preface(&bytes);
-    frame_headers(&bytes, 0, 1, ":method", "POST", ":scheme", "http", ":path", "/a/b", ":authority", "t", "content-type",
-                  "application/grpc", "grpc-timeout", "5x", NULL);
+    frame_headers(&bytes, 0, 1, ":method", "POST", ":scheme", "http", ":path", "/a/b", ":authority", "t",
+                  "content-type", "application/grpc", "grpc-timeout", "5x", NULL);
     frame_request(&bytes, 3, long_path);
     serve(&server, &bytes);
     expect_refused(&server, OD_GRPC_INTERNAL);
@@ -420,8 +421,8 @@ static void test_malformed_heads_are_refused(void **state)
     frames_preface(&bytes);
     serve(&server, &bytes);
     frame_add(&bytes, FRAME_SETTINGS, FLAG_ACK, 0, NULL, 0); /* from here on large frames are allowed */
-    frame_headers(&bytes, 0, 1, ":method", "POST", ":scheme", "http", ":path", "/a/b", ":authority", "t", "content-type",
-                  "application/grpc+proto", "x-huge", huge, NULL);
+    frame_headers(&bytes, 0, 1, ":method", "POST", ":scheme", "http", ":path", "/a/b", ":authority", "t",
+                  "content-type", "application/grpc+proto", "x-huge", huge, NULL);
     assert_true(od_h2_feed(server.h2, bytes.data, bytes.len));
     assert_true(od_h2_flush(server.h2));
     od_buf_release(&bytes);
@@ -577,7 +578,8 @@ static void test_answers_of_other_servers_are_mapped(void **state)
     frame_add(&a, FRAME_DATA, 0, 1, "\1\0\0\0\1x", 6);
     expect_answer(&a, OD_E_PROTOCOL, "compressed");
     frame_add(&a, FRAME_SETTINGS, 0, 0, NULL, 0);
-    frame_headers(&a, FLAG_END_STREAM, 1, ":status", "200", "content-type", "application/grpc", "grpc-status", "99", NULL);
+    frame_headers(&a, FLAG_END_STREAM, 1, ":status", "200", "content-type", "application/grpc", "grpc-status", "99",
+                  NULL);
     expect_answer(&a, OD_E_UNKNOWN, "");
 }
 
