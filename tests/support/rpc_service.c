@@ -81,6 +81,11 @@ bool rpc_service_wait_gone(rpc_service *service, unsigned gone)
     return wait_count(service, &service->gone, gone);
 }
 
+bool rpc_service_wait_up_gone(rpc_service *service, unsigned gone)
+{
+    return wait_count(service, &service->up_gone, gone);
+}
+
 bool rpc_service_wait_messages(rpc_service *service, unsigned messages)
 {
     return wait_count(service, &service->messages, messages);
@@ -402,6 +407,10 @@ static void up_gone(void *user, od_rpc_call *up, const od_error *why)
     int status = od_rpc_call_status(up, &text);
 
     (void)why;
+    pthread_mutex_lock(&state->service->lock);
+    state->service->up_gone++;
+    pthread_cond_broadcast(&state->service->changed);
+    pthread_mutex_unlock(&state->service->lock);
     state->upstream = NULL;
     if (state->call)
         od_rpc_call_finish(state->call, status, text);

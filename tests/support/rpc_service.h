@@ -23,6 +23,7 @@ typedef struct {
     od_code last_code;            /* of the last that did not */
     char last_text[OD_ERROR_MESSAGE_SIZE];
     size_t handed;     /* bytes that Stream has queued so far */
+    unsigned up_gone;  /* of Relay: calls to the upstream that have ended */
     unsigned messages; /* that came, to Echo and Collect */
     od_endpoint upstream;
     bool verbose; /* tells on stdout how calls end */
@@ -34,6 +35,7 @@ extern const size_t RPC_SERVICE_METHOD_COUNT;
 void rpc_service_init(rpc_service *service);
 /* Waits until GONE calls have ended; false after 5 seconds. */
 bool rpc_service_wait_gone(rpc_service *service, unsigned gone);
+bool rpc_service_wait_up_gone(rpc_service *service, unsigned gone);
 bool rpc_service_wait_messages(rpc_service *service, unsigned messages);
 bool rpc_service_wait_opened(rpc_service *service, unsigned opened);
 

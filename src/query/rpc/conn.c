@@ -164,6 +164,7 @@ static void write_out(od_conn *conn)
         od_conn_lose(conn, OD_E_CONNECTION_LOST, "cannot be watched");
 }
 
+/* The connection may be dead: what is left then is to tell events. */
 void od_conn_touch(od_conn *conn)
 {
     if (od_loop_is_current(conn->loop)) {
@@ -188,7 +189,7 @@ static void read_in(od_conn *conn)
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return;
         if (n <= 0) {
-            od_conn_lose(conn, OD_E_CONNECTION_LOST, n == 0 ? "closed by the peer" : strerror(errno));
+            od_conn_lose(conn, OD_E_CONNECTION_LOST, n == 0 ? "closed by the peer" : strerrordesc_np(errno));
             return;
         }
         conn->last_input_ns = od_clock_ns();

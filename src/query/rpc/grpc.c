@@ -28,7 +28,7 @@ bool od_grpc_timeout_parse(od_slice text, int64_t *ns)
         value = value * 10 + (text.data[i] - '0');
     }
     for (int i = 0; i < UNIT_COUNT; i++) {
-        if (text.data[text.len - 1] != UNITS[i].unit)
+        if ((char)text.data[text.len - 1] != UNITS[i].unit)
             continue;
         if (__builtin_mul_overflow(value, UNITS[i].ns, ns))
             *ns = INT64_MAX;
@@ -96,15 +96,15 @@ void od_grpc_percent_decode(od_slice text, char *out, size_t size)
     size_t at = 0;
 
     for (size_t i = 0; i < text.len && at + 1 < size; i++) {
-        int c = text.data[i];
+        uint8_t c = text.data[i];
         if (c == '%' && i + 2 < text.len) {
             int high = hex_value(text.data[i + 1]), low = hex_value(text.data[i + 2]);
             if (high >= 0 && low >= 0) {
-                c = high << 4 | low;
+                c = (uint8_t)(high << 4 | low);
                 i += 2;
             }
         }
-        out[at++] = c ? (char)c : '?';
+        out[at++] = (char)(c ? c : '?');
     }
     out[at] = '\0';
 }

@@ -31,7 +31,7 @@ static bool flush_sink(od_h2 *h2)
 {
     int errnum = od_sink_flush(&h2->sink, h2->hooks->write, h2->owner);
 
-    return errnum == 0 || od_h2_break(h2, strerror(errnum));
+    return errnum == 0 || od_h2_break(h2, strerrordesc_np(errnum));
 }
 
 /* ---- the queue of a stream ---- */
@@ -139,7 +139,7 @@ static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8
         return NGHTTP2_ERR_CALLBACK_FAILURE;
     while (left > 0) {
         od_h2_item *item = stream->first;
-        size_t n = emit(&h2->sink, item, left);
+        size_t n = item ? emit(&h2->sink, item, left) : 0;
         if (n == 0)
             return NGHTTP2_ERR_CALLBACK_FAILURE;
         left -= n;

@@ -162,7 +162,8 @@ bool od_rpc_call_pick(od_rpc_call *call, od_tell *tell)
     *tell = (od_tell){0};
     if (call->gone)
         return false;
-    if (call->closed && stream->end.at_once) {
+    if (call->closed && (stream->end.at_once || (!od_h2_has_message(stream) && !call->tell_writable))) {
+        call->gone = true;
         tell->kind = OD_TELL_GONE;
     } else if (call->method && !call->opened) {
         call->opened = true;
@@ -176,13 +177,9 @@ bool od_rpc_call_pick(od_rpc_call *call, od_tell *tell)
     } else if (call->tell_writable) {
         call->tell_writable = false;
         tell->kind = OD_TELL_WRITABLE;
-    } else if (call->closed && !od_h2_has_message(stream)) {
-        tell->kind = OD_TELL_GONE;
     } else {
         return false;
     }
-    if (tell->kind == OD_TELL_GONE)
-        call->gone = true;
     return true;
 }
 
@@ -411,6 +408,10 @@ void od_rpc_call_cancel(od_rpc_call *call)
     lock(call);
     if (call->stream.h2) {
         od_h2_reset(&call->stream, NGHTTP2_CANCEL, OD_E_CANCELLED, "the call was cancelled");
+        od_conn_touch(call->conn);
+    } else if (!call->gone) {
+        /* Ended already, but messages wait that will not be asked for any more. */
+        od_rpc_call_cut(call);
         od_conn_touch(call->conn);
     }
     unlock(call);

@@ -149,14 +149,16 @@ static int listen_on(const struct addrinfo *address, int *fd)
 
 static uint16_t local_port(int fd)
 {
-    struct sockaddr_storage address = {0};
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } address = {0};
     socklen_t len = sizeof address;
 
-    if (getsockname(fd, (struct sockaddr *)&address, &len) != 0)
+    if (getsockname(fd, &address.any, &len) != 0)
         return 0;
-    if (address.ss_family == AF_INET6)
-        return ntohs(((struct sockaddr_in6 *)&address)->sin6_port);
-    return ntohs(((struct sockaddr_in *)&address)->sin_port);
+    return ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port : address.v4.sin_port);
 }
 
 od_code od_socket_listen(const od_endpoint *endpoint, int *fd, uint16_t *port, od_error *err)

@@ -129,6 +129,25 @@ static void test_slow_reader_holds_both_servers_back(void **state)
     od_call_free(call);
 }
 
+/* The backend has finished, but the middle still holds what its slow client has not taken. */
+static void test_cancel_frees_an_upstream_call_that_has_ended(void **state)
+{
+    fixture *f = *state;
+    od_call *call = open_call(f, "/test.Rpc/Relay/Stream", OD_DEADLINE_NEVER);
+    od_msg *msg;
+
+    send_text(f, call, "14 500000", true);
+    ok(f, recv_any(f, call, &msg));
+    od_msg_unref(msg);
+    assert_true(rpc_service_wait_gone(&back->service, 1));
+    assert_int_equal(back->service.clean, 1);
+    usleep(100000);
+    assert_int_equal(f->service.up_gone, 0);
+    od_call_free(call);
+    assert_true(rpc_service_wait_gone(&f->service, 1));
+    assert_true(rpc_service_wait_up_gone(&f->service, 1));
+}
+
 static void test_one_slow_stream_does_not_hold_others_back(void **state)
 {
     fixture *f = *state;
@@ -287,6 +306,7 @@ int main(int argc, char **argv)
         CASE(test_cancel_passes),
         CASE(test_deadline_passes),
         CASE(test_slow_reader_holds_both_servers_back),
+        CASE(test_cancel_frees_an_upstream_call_that_has_ended),
         CASE(test_one_slow_stream_does_not_hold_others_back),
         CASE(test_dropped_streams_leave_the_shared_connection_in_step),
         CASE(test_backend_that_is_not_there_is_unavailable),
