@@ -174,6 +174,18 @@ bool IsMadeAlias(ClientContext &context, const string &alias, const string &path
 	return alias == AttachedDatabase::ExtractDatabaseName(path, FileSystem::GetFileSystem(context));
 }
 
+//! DuckDB looks for the alias before it calls us, and we take a round trip. Another ATTACH IF NOT EXISTS of the same alias
+//! may be done by then; DuckDB would fail ours. Its like takes its place instead.
+void GiveWay(ClientContext &context, const string &alias, AttachInfo &info) {
+	if (info.on_conflict != OnCreateConflict::IGNORE_ON_CONFLICT) {
+		return;
+	}
+	auto other = DatabaseManager::Get(context).GetDatabase(alias);
+	if (!other || OpenDuckCatalog::Is(other->GetCatalog())) {
+		info.on_conflict = OnCreateConflict::REPLACE_ON_CONFLICT;
+	}
+}
+
 unique_ptr<Catalog> Attach(optional_ptr<StorageExtensionInfo> storage_info, ClientContext &context,
                            AttachedDatabase &db, const string &name, AttachInfo &info, AttachOptions &options) {
 	AttachTarget target(context, info.path, options);
@@ -189,6 +201,7 @@ unique_ptr<Catalog> Attach(optional_ptr<StorageExtensionInfo> storage_info, Clie
 	// The path as it was written may hold the token.
 	info.path = shown;
 	catalog->Connect(context);
+	GiveWay(context, db.GetName(), info);
 	return std::move(catalog);
 }
 

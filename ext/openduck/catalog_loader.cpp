@@ -9,14 +9,14 @@ namespace {
 
 //! Every answer has these columns; what they hold depends on the kind of the row.
 enum AnswerColumn : idx_t {
-	KIND,     // 'd' database, 's' schema, 't' table, 'v' view, 'c' column, 'x' column of DESCRIBE, 'k' constraint,
-	          // 'y' collation, 'n' name in its own letters
+	KIND,     // 'd' database, 's' schema, 't' table, 'v' view, 'c' column, 'x' column of DESCRIBE, 'y' collation,
+	          // 'n' name in its own letters
 	SCHEMA,   // its schema
 	RELATION, // its table or view
 	NAME,     // of the column
 	POSITION, // of the column, from 1
 	COMMENT,
-	TEXT,     // a CREATE statement, a type, a constraint
+	TEXT,     // a CREATE statement, a type
 	EXTRA,    // a column's default, its key as DESCRIBE writes it
 	FLAG,     // internal; of a column: nullable
 	FLAG_2,   // temporary
@@ -139,11 +139,6 @@ private:
 			break;
 		case 'x':
 			ReadDescribed(chunk, row);
-			break;
-		case 'k':
-			if (IsNamed(chunk, row)) {
-				Relation(chunk, row).constraints.push_back(TextOf(chunk.GetValue(TEXT, row)));
-			}
 			break;
 		case 'y': {
 			auto text = TextOf(chunk.GetValue(TEXT, row));
@@ -325,9 +320,6 @@ LoadedCatalog CatalogLoader::LoadRelation(ClientContext &context, Remote &remote
 	              {schema_literal, name_literal, "", "", "",
 	               "json_extract_string(plan, '$.plans[0].children[0].function_data.table')", "", "", "", "", "", ""},
 	              " FROM " + plan),
-	         Part("k", {schema_literal, name_literal, "table_name", "", "", "constraint_text", "", "", "", "", "", ""},
-	              string(" FROM duckdb_constraints()") + OF_DATABASE + of_schema + " AND lower(table_name) = lower(" +
-	                  name_literal + ") AND constraint_type <> 'NOT NULL'"),
 	         Part("v",
 	              {schema_literal, name_literal, "view_name", "", "comment", "sql", "", "internal", "temporary", "", "",
 	               "tags"},

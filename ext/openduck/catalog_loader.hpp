@@ -29,8 +29,8 @@ struct LoadedRelation {
 	string schema;
 	string name;
 	bool is_view = false;
-	//! Everything that the server tells is here; else (one relation was asked for) the CREATE statement, sizes, tags and
-	//! comments of columns are missing.
+	//! Everything that the server tells is here; else (one relation was asked for) of a table the CREATE statement,
+	//! sizes, comments, tags and constraints other than keys are missing.
 	bool full = false;
 	bool internal = false;
 	bool temporary = false;
@@ -40,8 +40,7 @@ struct LoadedRelation {
 	optional_idx estimated_size;
 	idx_t index_count = 0;
 	vector<LoadedColumn> columns;
-	vector<string> constraints; // texts, used if SQL is not known
-	//! Columns that a view passes on from a primary or unique key: DESCRIBE shows them so.
+	//! Keys as DESCRIBE shows them, also those of columns that a view passes on.
 	vector<string> primary_columns;
 	vector<string> unique_columns;
 };

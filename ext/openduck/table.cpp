@@ -155,17 +155,10 @@ OpenDuckTableEntry::Parts OpenDuckTableEntry::Build(RemoteTypes &types, SchemaCa
 
 	if (statement) {
 		AddConstraints(info, statement->constraints);
-	} else if (loaded.is_view) {
+	} else {
 		AddKey(info, loaded.primary_columns, true);
 		for (auto &column : loaded.unique_columns) {
 			AddKey(info, {column}, false);
-		}
-	} else {
-		for (auto &text : loaded.constraints) {
-			auto parsed = ParseCreateTable("CREATE TABLE t(c INTEGER, " + text + ")");
-			if (parsed) {
-				AddConstraints(info, parsed->constraints);
-			}
 		}
 	}
 	for (idx_t i = 0; i < loaded.columns.size(); i++) {
