@@ -328,13 +328,13 @@ static void test_no_progress_times_out(void **state)
 static void test_slow_reader_is_not_timed_out(void **state)
 {
     (void)state;
-    stand *s = open_stand(&(setup){.timeout_ms = 700});
+    stand *s = open_stand(&(setup){.timeout_ms = 3000});
     od_result *result;
     size_t payloads = 0, bytes = 0;
     od_remote_query what = {.sql = od_slice_str("SELECT i, repeat('x', 1000) FROM range(60000) t(i)"),
                             .format = OD_FORMAT_NATIVE};
     assert_ok(od_remote_execute(s->remote, &what, &result, &err));
-    (void)nanosleep(&(struct timespec){.tv_sec = 2}, NULL);
+    (void)nanosleep(&(struct timespec){.tv_sec = 4}, NULL);
     assert_ok(drain(result, &payloads, &bytes));
     assert_true(bytes > 60000000);
     od_result_free(result);
