@@ -122,7 +122,7 @@ int main(int argc, char **argv)
         }
         tiny(engine, "SELECT 1 AS i");
         tiny(engine, "SELECT i FROM range(1) t(i)");
-        tiny(engine, "SELECT 42 FROM lineitem LIMIT 1");
+        tiny(engine, "SELECT i FROM one");
         od_engine_close(engine);
     }
     return 0;

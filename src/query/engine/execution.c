@@ -1,8 +1,9 @@
 #include "query/engine.h"
 
-#include <stdlib.h>
+#include <sched.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "base/deadline.h"
@@ -314,14 +315,39 @@ uint64_t od_execution_catalog_version(const od_execution *execution)
     return execution->catalog_version;
 }
 
+/* Helps DuckDB's threads until the result begins. duckdb_execute_pending would do so too, but spins while they have all the
+ * tasks: here the processor is given to them, for a moment at first and then for longer. */
+static od_code work_until_ready(od_execution *execution, od_error *err)
+{
+    unsigned idle = 0;
+    while (!atomic_load_explicit(&execution->interrupted, memory_order_relaxed)) {
+        switch (duckdb_pending_execute_task(execution->pending)) {
+        case DUCKDB_PENDING_RESULT_NOT_READY:
+            idle = 0;
+            break;
+        case DUCKDB_PENDING_NO_TASKS_AVAILABLE:
+            if (++idle < 64)
+                (void)sched_yield();
+            else
+                (void)nanosleep(&(struct timespec){.tv_nsec = idle < 128 ? 20000 : 200000}, NULL);
+            break;
+        case DUCKDB_PENDING_ERROR:
+            return failed(execution, duckdb_pending_error(execution->pending), err);
+        default:
+            return OD_OK;
+        }
+    }
+    return cancelled(err);
+}
+
 /* Waits until the result begins. */
 static od_code open_result(od_execution *execution, od_error *err)
 {
     od_code rc = OD_OK;
     if (!execution->started)
         rc = run_leading(execution, err);
-    if (rc == OD_OK && atomic_load(&execution->interrupted))
-        rc = cancelled(err);
+    if (rc == OD_OK)
+        rc = work_until_ready(execution, err);
     if (rc != OD_OK)
         return rc;
     duckdb_state state = duckdb_execute_pending(execution->pending, &execution->result);

@@ -406,6 +406,46 @@ static void test_databases_keep_their_names(void **state)
     }
 }
 
+/* ---- memory ---- */
+
+static void test_each_allocation_may_fail(void **state)
+{
+    (void)state;
+    static const od_format formats[] = {OD_FORMAT_NATIVE, OD_FORMAT_PLAIN};
+    static const char *const texts[] = {
+        "SELECT i, i::VARCHAR AS t, [i, NULL] AS l, list_reverse([i, i + 1]) AS r FROM range(3000) t(i)",
+        "CREATE TABLE IF NOT EXISTS t(i INT); SELECT {'a': 1, 'b': [1]} AS s, 'x'::ENUM('x', 'y') AS e"};
+    od_engine *engine = memory_engine();
+    for (size_t f = 0; f < 2; f++)
+        for (size_t k = 0; k < 2; k++) {
+            od_code rc = OD_E_NO_MEMORY;
+            long n = 0;
+            for (; n < 3000 && rc != OD_OK; n++) {
+                od_alloc_fail_after(n);
+                rc = run_as(engine, texts[k], formats[f]);
+                od_alloc_fail_after(-1);
+                if (rc != OD_OK && rc != OD_E_NO_MEMORY)
+                    fail_msg("allocation %ld: %s %s", n, od_code_name(rc), err.message);
+            }
+            assert_int_equal(rc, OD_OK);
+            assert_true(n > 3);
+        }
+    od_engine_close(engine);
+    od_code rc = OD_E_NO_MEMORY;
+    for (long n = 0; n < 5000 && rc != OD_OK; n++) {
+        engine = NULL;
+        od_alloc_fail_after(n);
+        rc = od_engine_open(&(od_engine_options){.threads = 1}, &engine, &err);
+        od_alloc_fail_after(-1);
+        od_engine_close(engine);
+        if (rc == OD_E_NO_MEMORY)
+            n += n < 20 ? 0 : 37; /* most of them are a keyword each */
+        else if (rc != OD_OK)
+            fail_msg("allocation %ld: %s %s", n, od_code_name(rc), err.message);
+    }
+    assert_int_equal(rc, OD_OK);
+}
+
 /* ---- interrupt, threads ---- */
 
 static void *interrupt_soon(void *arg)
@@ -531,6 +571,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_built_in_functions_are_there),
         cmocka_unit_test(test_bad_files_are_named),
         cmocka_unit_test(test_databases_keep_their_names),
+        cmocka_unit_test(test_each_allocation_may_fail),
         cmocka_unit_test(test_interrupt_is_quick),
         cmocka_unit_test(test_interrupt_before_the_first_row),
         cmocka_unit_test(test_eight_threads),
