@@ -135,6 +135,7 @@ public:
 	struct Run {
 		~Run();
 		idx_t index;
+		bool owned = false;
 		idx_t rows = 0;
 		idx_t bytes = 0;
 		bool full = false;

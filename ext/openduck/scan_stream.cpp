@@ -128,8 +128,9 @@ bool PayloadQueue::Take(ClientContext &context, shared_ptr<Run> &run, RemotePayl
 		if (error.HasError()) {
 			error.Throw();
 		}
-		if (!run && filling && filling.use_count() == 1 && !filling->queue.empty()) {
+		if (!run && filling && !filling->owned) {
 			// What was received before any thread asked.
+			filling->owned = true;
 			run = filling;
 		}
 		if (run && !run->queue.empty()) {
@@ -143,9 +144,13 @@ bool PayloadQueue::Take(ClientContext &context, shared_ptr<Run> &run, RemotePayl
 		if (run && run->full) {
 			run = nullptr;
 		}
-		if (!run && (!filling || filling->full)) {
+		// A thread that has left (its LIMIT is reached) needs no more of its run; nobody else may go on with it, since two
+		// threads must not give rows of one batch.
+		auto abandoned = filling && filling.use_count() == 1;
+		if (!run && (!filling || filling->full || abandoned)) {
 			run = make_shared_ptr<Run>();
 			run->index = run_count++;
+			run->owned = true;
 			filling = run;
 		}
 		if (fetching) {
