@@ -157,6 +157,7 @@ static bool shown(const struct ArrowSchema *field)
     }
 }
 
+/* NOLINTBEGIN(misc-no-recursion): as deep as the schema, which the verifier bounds */
 static size_t count_columns(const struct ArrowSchema *field)
 {
     size_t n = 0;
@@ -188,6 +189,7 @@ static od_column *place(od_ipc_reader *reader, const struct ArrowSchema *field, 
     }
     return first;
 }
+/* NOLINTEND(misc-no-recursion) */
 
 static od_code decode_schema(od_ipc_reader *reader, const od_message *message, od_error *err)
 {
@@ -264,6 +266,7 @@ const struct ArrowSchema *od_ipc_reader_schema(const od_ipc_reader *reader)
 
 /* ---- batches ---- */
 
+/* NOLINTBEGIN(misc-no-recursion): as deep as the schema, which the verifier bounds */
 static void show(const struct ArrowArrayView *view, od_column *out)
 {
     out->length = view->length;
@@ -296,6 +299,7 @@ static void show(const struct ArrowArrayView *view, od_column *out)
     for (int64_t i = 0; i < out->child_count; i++)
         show(view->children[i], &out->children[i]);
 }
+/* NOLINTEND(misc-no-recursion) */
 
 /* The next batch's message, dictionaries on the way stored; *end after the last. HOLD makes a shared buffer of a body. */
 static od_code next_batch(od_ipc_reader *reader, od_message *message, bool *end, od_error *err)

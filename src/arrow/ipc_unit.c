@@ -1,6 +1,7 @@
 #include "arrow/ipc_internal.h"
 
-#include <nanoarrow_ipc.c> /* whose static functions this file extends; a system header to the compiler */
+/* NOLINTNEXTLINE(bugprone-suspicious-include): this file extends its static functions */
+#include <nanoarrow_ipc.c>
 #include <stdbool.h>
 
 #include "base/banned.h"
@@ -19,7 +20,7 @@ static ArrowErrorCode check_pairs(ns(KeyValue_vec_t) pairs, struct ArrowError *w
     return NANOARROW_OK;
 }
 
-/* No deeper than the verifier lets tables lie in each other. */
+/* NOLINTNEXTLINE(misc-no-recursion): no deeper than the verifier lets tables lie in each other */
 static ArrowErrorCode check_fields(ns(Field_vec_t) fields, struct ArrowError *why)
 {
     size_t n = ns(Field_vec_len(fields));

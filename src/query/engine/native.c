@@ -325,6 +325,7 @@ static od_code array_child(od_native *native, const segment *rows, uint32_t widt
     return OD_OK;
 }
 
+/* NOLINTBEGIN(misc-no-recursion): as deep as the type, which native_type.c bounds */
 /* Measures the rows that ROWS (first, count, sel) names in VECTOR as values of field INDEX, and what lies below. */
 static od_code measure(od_native *native, size_t index, duckdb_vector vector, segment rows, od_error *err)
 {
@@ -340,7 +341,7 @@ static od_code measure(od_native *native, size_t index, duckdb_vector vector, se
     rc = push_segment(state, &rows, err);
     if (rc != OD_OK || rows.count == 0)
         return rc;
-    segment child;
+    segment child = {0};
     switch (field->kind) {
     case OD_FIELD_TEXT:
         state->bytes += text_bytes(&rows);
@@ -365,6 +366,7 @@ static od_code measure(od_native *native, size_t index, duckdb_vector vector, se
         return OD_OK;
     }
 }
+/* NOLINTEND(misc-no-recursion) */
 
 /* Lays out the buffers of field INDEX from *at on. */
 static void span_field(const od_native *native, size_t index, od_ipc_span *spans, size_t *at)

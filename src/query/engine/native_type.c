@@ -139,6 +139,7 @@ static od_code enumeration(const char *name, duckdb_logical_type type, od_buf *f
 
 /* ---- nested ones ---- */
 
+/* NOLINTBEGIN(misc-no-recursion): at most MAX_DEPTH deep */
 /* A field whose only child is CHILD (taken), called CHILD_NAME. */
 static od_code with_child(const char *name, const char *path, const simple_type *as, duckdb_logical_type child,
                           const char *child_name, unsigned depth, od_buf *fields, struct ArrowSchema *out,
@@ -233,6 +234,7 @@ static od_code field_of(const char *name, const char *path, duckdb_logical_type 
                        (int)id);
     }
 }
+/* NOLINTEND(misc-no-recursion) */
 
 od_code od_native_field(const char *name, const char *path, duckdb_logical_type type, od_buf *fields,
                         struct ArrowSchema *out, od_error *err)

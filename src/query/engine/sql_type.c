@@ -91,6 +91,7 @@ static od_code append_literal(od_buf *out, char *text, od_error *err)
     return rc;
 }
 
+/* NOLINTBEGIN(misc-no-recursion): as deep as the type */
 /* Appends CHILD, which is taken. */
 static od_code append_child(od_buf *out, duckdb_logical_type child, const od_keywords *keywords, od_error *err)
 {
@@ -165,6 +166,7 @@ static od_code append_list(od_buf *out, duckdb_logical_type type, const od_keywo
         return od_buf_append(out, "[]", 2, err);
     return od_buf_printf(out, err, "[%llu]", (unsigned long long)duckdb_array_type_array_size(type));
 }
+/* NOLINTEND(misc-no-recursion) */
 
 static od_code append_geometry(od_buf *out, duckdb_logical_type type, od_error *err)
 {
@@ -256,6 +258,7 @@ static const char *simple_name(duckdb_type id)
     }
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as the type */
 od_code od_sql_type_append(od_buf *out, duckdb_logical_type type, const od_keywords *keywords, od_error *err)
 {
     char *alias = duckdb_logical_type_get_alias(type);

@@ -18,26 +18,43 @@ typedef struct {
 
 /* ---- text ---- */
 
+/* How many bytes follow the first one, C, of a character; -1 if none starts so. */
+static int bytes_after(uint8_t c)
+{
+    if (c < 0x80)
+        return 0;
+    if (c >= 0xc2 && c < 0xe0)
+        return 1;
+    if ((c & 0xf0) == 0xe0)
+        return 2;
+    return c >= 0xf0 && c < 0xf5 ? 3 : -1;
+}
+
+/* Overlong forms, surrogates, and what lies above U+10FFFF, by the first two bytes. */
+static bool forbidden(uint8_t first, uint8_t second)
+{
+    return (first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0) || (first == 0xf0 && second < 0x90) ||
+           (first == 0xf4 && second >= 0x90);
+}
+
+static const uint8_t *skip_ascii(const uint8_t *p, const uint8_t *end)
+{
+    uint64_t word;
+    while (end - p >= 8 && (memcpy(&word, p, 8), (word & 0x8080808080808080U) == 0))
+        p += 8;
+    return p;
+}
+
 static bool is_utf8(od_slice text)
 {
     const uint8_t *p = text.data, *end = p + text.len;
-    while (p < end) {
-        uint64_t word;
-        while (end - p >= 8 && (memcpy(&word, p, 8), (word & 0x8080808080808080U) == 0))
-            p += 8;
-        if (p == end)
-            break;
-        uint8_t c = *p;
-        int more = c < 0x80 ? 0 : c >= 0xc2 && c < 0xe0 ? 1 : (c & 0xf0) == 0xe0 ? 2 : c >= 0xf0 && c < 0xf5 ? 3 : -1;
-        if (more < 0 || end - p <= more)
+    while ((p = skip_ascii(p, end)) < end) {
+        int more = bytes_after(*p);
+        if (more < 0 || end - p <= more || (more > 0 && forbidden(p[0], p[1])))
             return false;
         for (int i = 1; i <= more; i++)
             if ((p[i] & 0xc0) != 0x80)
                 return false;
-        /* overlong forms, surrogates, and what lies above U+10FFFF */
-        if ((c == 0xe0 && p[1] < 0xa0) || (c == 0xed && p[1] >= 0xa0) || (c == 0xf0 && p[1] < 0x90) ||
-            (c == 0xf4 && p[1] >= 0x90))
-            return false;
         p += more + 1;
     }
     return true;

@@ -55,7 +55,7 @@ OD_MUST_CHECK od_code od_run_create(od_worker *worker, od_rpc_call *call, od_msg
                                     bool unique, od_worker_done done, void *arg, od_worker_run **out, od_error *err);
 /* The run of this id with a reference, or NULL. */
 od_worker_run *od_run_find(od_worker *worker, od_slice execution_id);
-void od_run_main(void *run);
+void od_run_main(void *arg);           /* the run */
 void od_run_leave(od_worker_run *run); /* out of worker->runs */
 
 #endif
