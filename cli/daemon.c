@@ -29,18 +29,9 @@ void daemon_block_signals(void)
     sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
-od_code daemon_begin(const od_options *options, const char *role, od_option listen_option, od_error *err)
+od_code daemon_check(const od_options *options, od_option listen_option, od_error *err)
 {
-    const od_secret *token = od_options_secret(options, OD_OPT_TOKEN);
-    od_code rc = od_listen_check(od_options_str(options, listen_option), token, err);
-
-    if (rc != OD_OK)
-        return rc;
-    od_log(OD_LOG_INFO, role, "started", "version=%s duckdb=%s pid=%d", OD_VERSION, od_engine_version(), (int)getpid());
-    if (token->len == 0)
-        od_log(OD_LOG_WARN, role, "no token is set: whoever reaches this address may run SQL", "listen=%s",
-               od_options_str(options, listen_option));
-    return OD_OK;
+    return od_listen_check(od_options_str(options, listen_option), od_options_secret(options, OD_OPT_TOKEN), err);
 }
 
 /* ---- the engine ---- */
@@ -131,6 +122,15 @@ void daemon_rpc_options(const od_options *options, od_option listen_option, od_r
     };
 }
 
+void daemon_task_options(const od_options *options, od_option listen_option, daemon_task *out)
+{
+    *out = (daemon_task){
+        .listen = od_options_str(options, listen_option),
+        .open = od_options_secret(options, OD_OPT_TOKEN)->len == 0,
+        .grace_ms = od_options_ms(options, OD_OPT_GRACE),
+    };
+}
+
 void daemon_url(const char *listen, uint16_t port, char *out, size_t size)
 {
     const char *colon = strrchr(listen, ':');
@@ -152,7 +152,7 @@ static int wait_signal(int64_t ms)
 
 static void cancel(const daemon_task *task, const char *why)
 {
-    od_log(OD_LOG_INFO, "daemon", "cancelling", "why=%s calls=%u", why, od_rpc_server_calls(task->server));
+    od_log(OD_LOG_INFO, task->role, "cancelling", "why=%s calls=%u", why, od_rpc_server_calls(task->server));
     if (task->cancel)
         task->cancel(task->arg);
     (void)od_rpc_server_drain(task->server, od_deadline_in_ms(CANCEL_MS));
@@ -163,7 +163,7 @@ static void drain(const daemon_task *task, int got)
 {
     od_deadline grace = od_deadline_in_ms(task->grace_ms);
 
-    od_log(OD_LOG_INFO, "daemon", "draining", "signal=%s calls=%u grace_ms=%lld", sigabbrev_np(got),
+    od_log(OD_LOG_INFO, task->role, "draining", "signal=%s calls=%u grace_ms=%lld", sigabbrev_np(got),
            od_rpc_server_calls(task->server), (long long)task->grace_ms);
     if (task->drain)
         task->drain(task->arg);
@@ -186,13 +186,17 @@ void daemon_run(const daemon_task *task)
     int got;
 
     daemon_url(task->listen, od_rpc_server_port(task->server), url, sizeof url);
-    od_log(OD_LOG_INFO, "daemon", "ready", "url=%s", url);
+    od_log(OD_LOG_INFO, task->role, "started", "version=%s duckdb=%s pid=%d", OD_VERSION, od_engine_version(),
+           (int)getpid());
+    if (task->open)
+        od_log(OD_LOG_WARN, task->role, "no token is set: whoever reaches this address may run SQL", "url=%s", url);
+    od_log(OD_LOG_INFO, task->role, "ready", "url=%s", url);
     printf("ready %s\n", url);
     fflush(stdout);
     do {
         got = wait_signal(-1);
         if (got == SIGHUP)
-            od_log(OD_LOG_INFO, "daemon", "nothing to reload", "signal=HUP");
+            od_log(OD_LOG_INFO, task->role, "nothing to reload", "signal=HUP");
     } while (got != SIGTERM && got != SIGINT);
     drain(task, got);
 }

@@ -9,26 +9,30 @@
 /* Before the first thread: from here on signals wait for daemon_run. */
 void daemon_block_signals(void);
 
-/* Checks the address, warns if there is no token, logs the start. LISTEN_OPTION is the command's. */
-OD_MUST_CHECK od_code daemon_begin(const od_options *options, const char *role, od_option listen_option, od_error *err);
+/* Whether the address may be listened on. LISTEN_OPTION is the command's. */
+OD_MUST_CHECK od_code daemon_check(const od_options *options, od_option listen_option, od_error *err);
 
 /* The engine of --db, FILE arguments and the other options of DuckDB. */
 OD_MUST_CHECK od_code daemon_open_engine(const od_options *options, od_engine **out, od_error *err);
 
 typedef struct {
     od_rpc_server *server;
+    const char *role; /* "serve" */
     const char *listen;
+    bool open; /* there is no token */
     int64_t grace_ms;
     void *arg;
     void (*drain)(void *arg);  /* no new work; may be NULL */
     void (*cancel)(void *arg); /* end what runs; may be NULL */
 } daemon_task;
 
-/* Fills in what all servers share. */
+/* Fill in what all servers share. */
 void daemon_rpc_options(const od_options *options, od_option listen_option, od_rpc_server_options *out);
+void daemon_task_options(const od_options *options, od_option listen_option, daemon_task *out);
 /* "http://HOST:PORT" of LISTEN with the port that was taken. */
 void daemon_url(const char *listen, uint16_t port, char *out, size_t size);
-/* Prints the ready line, waits for a signal, drains. */
+/* Logs the start, prints the ready line, waits for a signal, drains. Nothing is logged before, so that what keeps a
+ * server from starting is one line. */
 void daemon_run(const daemon_task *task);
 
 #endif

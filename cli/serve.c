@@ -37,13 +37,10 @@ static void fill_options(const od_options *options, od_gateway_options *out)
 }
 
 /* Serves with GATEWAY until a signal ends it. CONNECT_MS: of its calls to workers. */
-static od_code serve(const od_options *options, od_gateway *gateway, int64_t connect_ms, od_error *err)
+static od_code serve(const od_options *options, const char *role, od_gateway *gateway, int64_t connect_ms,
+                     od_error *err)
 {
-    daemon_task task = {.listen = od_options_str(options, OD_OPT_LISTEN),
-                        .grace_ms = od_options_ms(options, OD_OPT_GRACE),
-                        .arg = gateway,
-                        .drain = drain_gateway,
-                        .cancel = cancel_gateway};
+    daemon_task task;
     od_rpc_server_options rpc;
     od_code rc;
 
@@ -51,6 +48,11 @@ static od_code serve(const od_options *options, od_gateway *gateway, int64_t con
     rpc.methods = od_gateway_methods(&rpc.method_count);
     rpc.service = gateway;
     rpc.connect_timeout_ms = connect_ms;
+    daemon_task_options(options, OD_OPT_LISTEN, &task);
+    task.role = role;
+    task.arg = gateway;
+    task.drain = drain_gateway;
+    task.cancel = cancel_gateway;
     rc = od_rpc_server_start(&rpc, &task.server, err);
     if (rc != OD_OK)
         return rc;
@@ -75,7 +77,7 @@ int command_serve(const od_options *options)
     od_code rc;
 
     daemon_block_signals();
-    OD_TRY(daemon_begin(options, "serve", OD_OPT_LISTEN, &err));
+    OD_TRY(daemon_check(options, OD_OPT_LISTEN, &err));
     OD_TRY(daemon_open_engine(options, &engine, &err));
     with_engine.engine = engine;
     OD_TRY(od_worker_create(&with_engine, &worker, &err));
@@ -83,7 +85,7 @@ int command_serve(const od_options *options)
     gateway_options.worker = worker;
     gateway_options.engine = engine;
     OD_TRY(od_gateway_create(&gateway_options, &gateway, &err));
-    OD_TRY(serve(options, gateway, 0, &err));
+    OD_TRY(serve(options, "serve", gateway, 0, &err));
 
 out:
     od_worker_free(worker);
@@ -127,9 +129,9 @@ int command_gateway(const od_options *options)
     fill_options(options, &gateway_options);
     OD_TRY(parse_workers(options, &workers, &gateway_options.worker_count, &err));
     gateway_options.workers = workers;
-    OD_TRY(daemon_begin(options, "gateway", OD_OPT_LISTEN, &err));
+    OD_TRY(daemon_check(options, OD_OPT_LISTEN, &err));
     OD_TRY(od_gateway_create(&gateway_options, &gateway, &err));
-    OD_TRY(serve(options, gateway, od_options_ms(options, OD_OPT_CONNECT_TIMEOUT), &err));
+    OD_TRY(serve(options, "gateway", gateway, od_options_ms(options, OD_OPT_CONNECT_TIMEOUT), &err));
 
 out:
     od_gateway_free(gateway);

@@ -103,19 +103,20 @@ int command_worker(const od_options *options)
         .execute_timeout_ms = od_options_ms(options, OD_OPT_EXECUTE_TIMEOUT),
     };
     membership m = {0};
-    daemon_task task = {.listen = od_options_str(options, OD_OPT_WORKER_LISTEN),
-                        .grace_ms = od_options_ms(options, OD_OPT_GRACE),
-                        .arg = &m,
-                        .drain = stop_announcing};
+    daemon_task task;
     od_rpc_server_options rpc;
     od_engine *engine = NULL;
     od_worker *worker = NULL;
     od_error err;
     od_code rc;
 
+    daemon_task_options(options, OD_OPT_WORKER_LISTEN, &task);
+    task.role = "worker";
+    task.arg = &m;
+    task.drain = stop_announcing;
     daemon_block_signals();
     OD_TRY(check_options(options, &err));
-    OD_TRY(daemon_begin(options, "worker", OD_OPT_WORKER_LISTEN, &err));
+    OD_TRY(daemon_check(options, OD_OPT_WORKER_LISTEN, &err));
     OD_TRY(daemon_open_engine(options, &engine, &err));
     worker_options.engine = engine;
     OD_TRY(od_worker_create(&worker_options, &worker, &err));

@@ -23,7 +23,7 @@ typedef struct {
     int64_t queue_timeout_ms;        /* longest wait for a slot; 0: 30,000; negative: none */
     int64_t execute_timeout_ms;      /* longest wait for a remote worker's next chunk; 0: 300,000; negative: no limit */
     int64_t cancel_timeout_ms;       /* for a remote worker to acknowledge a cancel; 0: 10,000 */
-    od_worker *worker;               /* in this process; borrowed; NULL: none */
+    od_worker *worker;               /* in this process; borrowed; NULL: none. If there is one, no other may register */
     od_engine *engine;               /* of WORKER; borrowed; NULL if WORKER is */
     const od_endpoint *workers;      /* remote ones that are always known; copied */
     size_t worker_count;

@@ -103,7 +103,7 @@ static od_code receive(od_result *result, od_msg **msg, od_error *err)
     if (rc == OD_E_TIMEOUT && od_deadline_passed(wait)) {
         /* Without an owner that waits, the work is of no use. */
         od_call_cancel(result->call);
-        return od_fail(err, OD_E_TIMEOUT, "no answer within %lld ms", (long long)limit);
+        return od_fail(err, OD_E_TIMEOUT, "timed out: no answer within %lld ms", (long long)limit);
     }
     if (rc == OD_OK && !*msg)
         return od_fail(err, OD_E_CONNECTION_LOST, "the stream ended without 'finished'");

@@ -132,7 +132,16 @@ static void handle_register(control *c, od_slice bytes)
         od_rpc_call_finish(c->call, OD_GRPC_INVALID_ARGUMENT, err.message);
         return;
     }
-    if (pass(c, register_token(c->gateway), od_slice_str(registration.access_token))) {
+    if (!pass(c, register_token(c->gateway), od_slice_str(registration.access_token))) {
+        od_registration_release(&registration);
+        return;
+    }
+    if (c->gateway->worker) {
+        /* Whoever may register would be given other clients' statements: only where that is what a gateway is for. */
+        od_rpc_call_finish(c->call, OD_GRPC_FAILED_PRECONDITION,
+                           "this server runs executions itself; workers register at "
+                           "a gateway");
+    } else {
         rc = registry_register(c->gateway->registry, &registration, od_clock_ns(), &err);
         if (rc == OD_OK)
             reply_flag(c, true);
