@@ -266,7 +266,8 @@ def test_random_bytes_to_every_rpc(db):
                         pass
                 except grpc.RpcError as e:
                     assert e.code() != grpc.StatusCode.DEADLINE_EXCEEDED, e
-                    assert e.code() != grpc.StatusCode.UNAVAILABLE, e
+                    # A string may happen to register a worker that is not there.
+                    assert e.code() != grpc.StatusCode.UNAVAILABLE or "worker '" in e.details(), e
         assert server.alive()
         server.assert_usable()
         server.stop()
@@ -316,7 +317,7 @@ def test_a_thousand_connections_come_and_go(server):
 def one_line(done, code, *words):
     """The command failed with CODE and said why in a single line."""
     assert done.returncode == code, (done.returncode, done.stderr)
-    lines = [line for line in done.stderr.splitlines() if line.strip() and "level=warn" not in line]
+    lines = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("ts=")]
     assert len(lines) == 1, done.stderr
     for word in words:
         assert str(word) in lines[0], lines[0]
@@ -356,13 +357,18 @@ def test_database_that_cannot_be_opened(db, tmp_path):
         (["serve", "--max-in-flight", "0"], ["max-in-flight"]),
         (["gateway", "--workers", "https://x:1"], ["https"]),
         (["worker", "--db", "a=:memory:", "--db", "a=:memory:"], ["a"]),
-        (["nosuchcommand"], ["nosuchcommand"]),
         (["query"], ["query"]),
     ],
     ids=" ".join,
 )
 def test_wrong_usage_is_exit_2_and_one_line(args, words):
     one_line(services.cli(*args), 2, *words)
+
+
+def test_unknown_command_is_exit_2_and_shows_the_known():
+    done = services.cli("nosuchcommand")
+    assert done.returncode == 2 and done.stdout == ""
+    assert "nosuchcommand" in done.stderr.splitlines()[0] and "serve" in done.stderr
 
 
 def test_bad_environment_is_named():
@@ -487,7 +493,7 @@ def test_the_clients_own_limit_ends_the_wait(db):
         con.execute("DETACH cloud")
         con.execute(services.attach_sql(server.url))
         begun = time.monotonic()
-        with pytest.raises(duckdb.Error, match=r"(?i)time"):
+        with pytest.raises(duckdb.Error, match=r"(?i)time|no answer within"):
             con.execute("FROM openduck_query('cloud', '%s')" % ENDLESS).fetchall()
         assert time.monotonic() - begun < 4 * services.SLOW
         server.wait_idle(1)
