@@ -7,6 +7,7 @@
 #include "duckdb/parser/parsed_data/create_schema_info.hpp"
 #include "duckdb/parser/parsed_data/drop_info.hpp"
 #include "duckdb/storage/database_size.hpp"
+#include "duckdb/transaction/meta_transaction.hpp"
 
 namespace openduck {
 
@@ -93,6 +94,12 @@ optional_ptr<SchemaCatalogEntry> OpenDuckCatalog::LookupSchema(CatalogTransactio
 }
 
 void OpenDuckCatalog::ScanSchemas(ClientContext &context, std::function<void(SchemaCatalogEntry &)> callback) {
+	// A list goes through the databases as they are now. If the transaction knows another one by our name (it was detached
+	// meanwhile), DuckDB would break at the second: the transaction goes on without us.
+	auto known = MetaTransaction::Get(context).GetReferencedDatabase(GetName());
+	if (known && !RefersToSameObject(*known, GetAttached())) {
+		return;
+	}
 	shared_ptr<CatalogSnapshot> snapshot;
 	try {
 		snapshot = OpenDuckTransaction::Get(context, *this).Snapshot(context);

@@ -181,11 +181,13 @@ private:
 	//! Is what the statement was bound against still true? Its first remote scan of each database tells, and is on its
 	//! way then; a database without one is asked.
 	RebindQueryInfo Check(ClientContext &context, PreparedStatementData &prepared) {
-		auto transactions = Involved(context, prepared);
 		// PREPARE only notes the statement; it is looked at when it is executed.
-		if (transactions.empty() || !prepared.physical_plan ||
-		    prepared.statement_type == StatementType::PREPARE_STATEMENT) {
+		if (!prepared.physical_plan || prepared.statement_type == StatementType::PREPARE_STATEMENT) {
 			return RebindQueryInfo::DO_NOT_REBIND;
+		}
+		auto transactions = Involved(context, prepared);
+		if (HasListing(prepared.physical_plan->Root())) {
+			RefreshListed(context, transactions);
 		}
 		bool stale = false;
 		auto scans = RemoteScans(prepared.physical_plan->Root());
@@ -233,12 +235,28 @@ private:
 		for (auto &modified : prepared.properties.modified_databases) {
 			add(manager.GetDatabase(context, modified.first));
 		}
-		if (prepared.physical_plan && HasListing(prepared.physical_plan->Root())) {
-			for (auto &database : manager.GetDatabases(context)) {
-				add(database.get());
+		return result;
+	}
+
+	//! A list shows every database. One that the transaction has not used gets no transaction for that: DuckDB would not
+	//! bear its name to be given to another while this one lasts.
+	static void RefreshListed(ClientContext &context, transactions_t &transactions) {
+		auto &meta = MetaTransaction::Get(context);
+		for (auto &database : DatabaseManager::Get(context).GetDatabases(context)) {
+			if (database->IsSystem() || database->IsTemporary() || !OpenDuckCatalog::Is(database->GetCatalog())) {
+				continue;
+			}
+			auto transaction = meta.TryGetTransaction(*database);
+			if (transaction) {
+				AddTransaction(transactions, transaction->Cast<OpenDuckTransaction>());
+				continue;
+			}
+			auto &catalog = database->GetCatalog().Cast<OpenDuckCatalog>();
+			auto current = catalog.Current();
+			if (current && catalog.RemoteVersion(context) != current->version) {
+				catalog.Invalidate(*current);
 			}
 		}
-		return result;
 	}
 
 	//! A change from now on is no reason to fail: what the other scans get is compared with the columns that were bound.
