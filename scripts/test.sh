@@ -10,6 +10,7 @@ logs=build/logs
 mkdir -p "$logs"
 status=0
 closing=()
+host=() # environment of the interpreter that runs pytest
 
 step() { printf '\n== %s\n' "$1"; }
 
@@ -38,7 +39,7 @@ suite() {
     [ ${#dirs[@]} -gt 0 ] || return 0
     step "pytest $name"
     log=$logs/pytest-${name// /-}.log
-    .deps/venv/bin/python -m pytest -q "${dirs[@]}" 2>&1 | tee "$log"
+    env "OPENDUCK_PRESET=${preset:-release}" "${host[@]}" .deps/venv/bin/python -m pytest -q "${dirs[@]}" 2>&1 | tee "$log"
     note "pytest $name" pytest "$log" "${PIPESTATUS[0]}"
 }
 
@@ -54,8 +55,15 @@ for preset in "${presets[@]}"; do
     step "ctest $preset"
     ctest --preset "$preset" 2>&1 | tee "$logs/ctest-$preset.log"
     note "ctest $preset" ctest "$logs/ctest-$preset.log" "${PIPESTATUS[0]}"
-    OPENDUCK_PRESET=$preset suite "e2e $preset" tests/e2e tests/parity
+    host=()
+    if [ "$preset" = asan ]; then
+        # The extension is instrumented too: the interpreter that loads it needs the runtimes before anything else.
+        host=("LD_PRELOAD=$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)"
+            "ASAN_OPTIONS=detect_leaks=0" "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1")
+    fi
+    suite "e2e $preset" tests/e2e tests/parity
 done
+preset=release host=()
 suite clients clients/python/tests
 
 step "closing lines"
