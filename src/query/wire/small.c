@@ -1,8 +1,11 @@
 /* Registration, heartbeat and status: small messages, through protobuf-c. */
 #include "query/wire.h"
 
+#include <string.h>
+
 #include "openduck/v1/execution.pb-c.h"
 #include "openduck/v1/status.pb-c.h"
+#include "query/wire/pb.h"
 
 #include "base/alloc.h"
 #include "base/banned.h"
@@ -35,6 +38,34 @@ static od_code pack(const ProtobufCMessage *message, od_msg **out, od_error *err
     return rc;
 }
 
+static bool string_valid(const char *string)
+{
+    return !string || pb_utf8_valid(od_slice_str(string));
+}
+
+/* protobuf-c takes any bytes as a string; passed on, those that are not UTF-8 would break every reader. */
+static bool strings_valid(const ProtobufCMessage *message)
+{
+    for (unsigned i = 0; i < message->descriptor->n_fields; i++) {
+        const ProtobufCFieldDescriptor *field = &message->descriptor->fields[i];
+        const void *member = (const char *)message + field->offset;
+        size_t count = 0;
+
+        if (field->type != PROTOBUF_C_TYPE_STRING)
+            continue;
+        if (field->label != PROTOBUF_C_LABEL_REPEATED) {
+            if (!string_valid(*(const char *const *)member))
+                return false;
+            continue;
+        }
+        memcpy(&count, (const char *)message + field->quantifier_offset, sizeof count);
+        for (size_t j = 0; j < count; j++)
+            if (!string_valid((*(const char *const *const *)member)[j]))
+                return false;
+    }
+    return true;
+}
+
 static od_code unpack(const ProtobufCMessageDescriptor *type, od_slice bytes, size_t limit, void *out, od_error *err)
 {
     ProtobufCMessage *message;
@@ -46,6 +77,10 @@ static od_code unpack(const ProtobufCMessageDescriptor *type, od_slice bytes, si
     message = protobuf_c_message_unpack(type, &allocator, bytes.len, bytes.data ? bytes.data : (const uint8_t *)"");
     if (!message)
         return od_fail(err, OD_E_PROTOCOL, "a message of type '%s' is not valid protobuf", type->short_name);
+    if (!strings_valid(message)) {
+        protobuf_c_message_free_unpacked(message, &allocator);
+        return od_fail(err, OD_E_PROTOCOL, "a message of type '%s' has a string that is not UTF-8", type->short_name);
+    }
     *(void **)out = message;
     return OD_OK;
 }
