@@ -46,6 +46,7 @@ struct od_execution {
     duckdb_data_chunk *held;   /* added and not yet written */
     size_t held_count, held_cap;
     size_t pending_rows;
+    size_t row_bytes; /* of the rows added last, on average; 0: none yet */
 };
 
 OD_MUST_CHECK od_code od_output_open(od_execution *execution, od_error *err);

@@ -164,32 +164,48 @@ static od_code too_large(const od_execution *execution, size_t size, od_error *e
                    column != NULL ? column : "", column != NULL ? "'" : "");
 }
 
+/* How many of LEFT rows are worth trying, by the size of those before; 0: none beside what is pending. */
+static idx_t guess_rows(const od_execution *execution, idx_t left, size_t limit)
+{
+    size_t used = execution->pending_rows > 0 ? encoder_size(execution) : 0;
+    size_t room = limit > used ? limit - used : 0;
+    if (execution->row_bytes == 0 || left <= room / execution->row_bytes)
+        return left;
+    if (execution->pending_rows > 0)
+        return 0;
+    idx_t fit = limit / execution->row_bytes;
+    return fit > 0 ? fit : 1;
+}
+
 /* Adds as many of the current chunk's rows as fit; *full if the payload should go out now. */
 static od_code add_rows(od_execution *execution, bool *full, od_error *err)
 {
-    idx_t left = duckdb_data_chunk_get_size(execution->current) - execution->current_row, n = left;
-    for (;;) {
+    size_t limit = execution->engine->max_payload < MANY_ROWS_LIMIT ? execution->engine->max_payload : MANY_ROWS_LIMIT;
+    idx_t left = duckdb_data_chunk_get_size(execution->current) - execution->current_row;
+    idx_t n = guess_rows(execution, left, limit);
+    *full = n < left;
+    while (n > 0) {
+        size_t before = execution->pending_rows > 0 ? encoder_size(execution) : 0;
         od_code rc = encoder_add(execution, execution->current_row, n, err);
         if (rc != OD_OK)
             return rc;
         size_t size = encoder_size(execution);
-        if (size <= MANY_ROWS_LIMIT && size <= execution->engine->max_payload)
-            break;
-        if (n == 1 && execution->pending_rows == 0) {
+        execution->row_bytes = (size - before) / n + 1;
+        if (size <= limit || (n == 1 && before == 0)) {
             if (size > execution->engine->max_payload)
                 return too_large(execution, size, err);
             break;
         }
         encoder_drop(execution);
-        if (execution->pending_rows > 0) {
-            *full = true;
+        *full = true;
+        if (before > 0)
             return OD_OK;
-        }
-        n = n / 2;
+        idx_t fit = limit / execution->row_bytes;
+        n = fit < n / 2 ? fit : n / 2;
+        n = n > 0 ? n : 1;
     }
     execution->current_row += n;
     execution->pending_rows += n;
-    *full = n < left;
     return OD_OK;
 }
 

@@ -299,11 +299,11 @@ static void test_spilling_works_behind_the_lock(void **state)
     (void)state;
     od_engine_database database = {"spill", path_of("spill.db")};
     od_engine *engine = open_engine(
-        &(od_engine_options){.databases = &database, .database_count = 1, .threads = 2, .memory_limit = "100MB"});
+        &(od_engine_options){.databases = &database, .database_count = 1, .threads = 2, .memory_limit = "60MB"});
     assert_int_equal(ask(engine,
                          "SELECT count(DISTINCT a || b) FROM (SELECT md5(i::VARCHAR) a, md5((i+1)::VARCHAR) b FROM "
-                         "range(2000000) t(i))"),
-                     2000000);
+                         "range(1200000) t(i))"),
+                     1200000);
     od_engine_close(engine);
 }
 

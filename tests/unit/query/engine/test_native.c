@@ -240,9 +240,9 @@ static void test_every_type(void **state)
 static void test_every_type_in_many_batches(void **state)
 {
     (void)state;
-    seen out = round_trip("SELECT * FROM test_all_types(), range(7000) t(i) ORDER BY i, int");
-    assert_int_equal(out.rows, 21000);
-    assert_true(out.payloads > 3);
+    seen out = round_trip("SELECT * FROM test_all_types(), range(1400) t(i) ORDER BY i, int");
+    assert_int_equal(out.rows, 4200);
+    assert_true(out.payloads > 1);
 }
 
 static void test_null_type(void **state)
@@ -344,8 +344,8 @@ static void test_wide_table(void **state)
 static void test_payloads_grow_and_stay_below_four_mib(void **state)
 {
     (void)state;
-    seen out = round_trip("SELECT i, repeat('x', 3000) AS t FROM range(6000) t(i)");
-    assert_int_equal(out.rows, 6000);
+    seen out = round_trip("SELECT i, repeat('x', 3000) AS t FROM range(4500) t(i)");
+    assert_int_equal(out.rows, 4500);
     assert_true(out.largest < (4U << 20));
     out = round_trip("SELECT i, repeat('x', 1500000) AS t FROM range(7) t(i)");
     assert_true(out.largest < (4U << 20));
@@ -354,15 +354,27 @@ static void test_payloads_grow_and_stay_below_four_mib(void **state)
 static void test_one_large_row(void **state)
 {
     (void)state;
-    seen out = round_trip("SELECT repeat('abcdefgh', 5000000) AS t FROM range(2)");
+    seen out = round_trip("SELECT repeat('abcdefgh', 700000) AS t FROM range(2)");
     assert_int_equal(out.payloads, 2);
-    assert_true(out.largest > 40000000);
+    assert_true(out.largest > 5600000);
+}
+
+static void test_a_row_above_the_limit_is_refused(void **state)
+{
+    (void)state;
     od_engine *engine = memory_engine();
-    assert_fails(engine, "SELECT i AS small, repeat('abcdefgh', 9000000) AS big FROM range(2) t(i)", OD_E_TOO_LARGE);
+    assert_fails(engine, "SELECT i AS small, repeat('abcdefgh', 9000000) AS big FROM range(1) t(i)", OD_E_TOO_LARGE);
     assert_non_null(strstr(err.message, "'big'"));
     assert_non_null(strstr(err.message, "72000"));
     assert_int_equal(ask(engine, "SELECT 5::BIGINT"), 5);
-    assert_int_equal(run_as(engine, "SELECT repeat('abcdefgh', 9000000) AS big", OD_FORMAT_PLAIN), OD_E_TOO_LARGE);
+    od_engine_close(engine);
+    engine = open_engine(&(od_engine_options){.threads = 2, .max_payload = 100000});
+    static const od_format formats[] = {OD_FORMAT_PLAIN, OD_FORMAT_LOSSLESS, OD_FORMAT_NATIVE};
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(run_as(engine, "SELECT repeat('x', 200000) AS big", formats[i]), OD_E_TOO_LARGE);
+        assert_non_null(strstr(err.message, "100000"));
+        assert_ok(run_as(engine, "SELECT repeat('x', 9000) AS many FROM range(3000)", formats[i]));
+    }
     od_engine_close(engine);
 }
 
@@ -381,6 +393,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_wide_table),
         cmocka_unit_test(test_payloads_grow_and_stay_below_four_mib),
         cmocka_unit_test(test_one_large_row),
+        cmocka_unit_test(test_a_row_above_the_limit_is_refused),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
