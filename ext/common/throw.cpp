@@ -15,16 +15,31 @@ namespace openduck {
 
 //! The exception type that TEXT names at its start ("Out of Range Error: ..."), and the text behind it.
 static ExceptionType TypeFromText(const string &text, string &rest) {
-	static const ExceptionType TYPES[] = {
-	    ExceptionType::OUT_OF_RANGE,     ExceptionType::CONVERSION,      ExceptionType::MISMATCH_TYPE,
-	    ExceptionType::DIVIDE_BY_ZERO,   ExceptionType::CATALOG,         ExceptionType::BINDER,
-	    ExceptionType::CONSTRAINT,       ExceptionType::PARSER,          ExceptionType::SYNTAX,
-	    ExceptionType::INVALID_INPUT,    ExceptionType::IO,              ExceptionType::PERMISSION,
-	    ExceptionType::NOT_IMPLEMENTED,  ExceptionType::TRANSACTION,     ExceptionType::DEPENDENCY,
-	    ExceptionType::INTERRUPT,        ExceptionType::INVALID_TYPE,    ExceptionType::SETTINGS,
-	    ExceptionType::SEQUENCE,         ExceptionType::HTTP,            ExceptionType::NETWORK,
-	    ExceptionType::CONNECTION,       ExceptionType::OUT_OF_MEMORY,   ExceptionType::PARAMETER_NOT_RESOLVED,
-	    ExceptionType::PARAMETER_NOT_ALLOWED};
+	static const ExceptionType TYPES[] = {ExceptionType::OUT_OF_RANGE,
+	                                      ExceptionType::CONVERSION,
+	                                      ExceptionType::MISMATCH_TYPE,
+	                                      ExceptionType::DIVIDE_BY_ZERO,
+	                                      ExceptionType::CATALOG,
+	                                      ExceptionType::BINDER,
+	                                      ExceptionType::CONSTRAINT,
+	                                      ExceptionType::PARSER,
+	                                      ExceptionType::SYNTAX,
+	                                      ExceptionType::INVALID_INPUT,
+	                                      ExceptionType::IO,
+	                                      ExceptionType::PERMISSION,
+	                                      ExceptionType::NOT_IMPLEMENTED,
+	                                      ExceptionType::TRANSACTION,
+	                                      ExceptionType::DEPENDENCY,
+	                                      ExceptionType::INTERRUPT,
+	                                      ExceptionType::INVALID_TYPE,
+	                                      ExceptionType::SETTINGS,
+	                                      ExceptionType::SEQUENCE,
+	                                      ExceptionType::HTTP,
+	                                      ExceptionType::NETWORK,
+	                                      ExceptionType::CONNECTION,
+	                                      ExceptionType::OUT_OF_MEMORY,
+	                                      ExceptionType::PARAMETER_NOT_RESOLVED,
+	                                      ExceptionType::PARAMETER_NOT_ALLOWED};
 	for (auto type : TYPES) {
 		auto prefix = Exception::ExceptionTypeToString(type) + " Error: ";
 		if (StringUtil::StartsWith(text, prefix)) {

@@ -23,9 +23,9 @@ namespace openduck {
 //! Functions whose calls count: a subquery may run them less often, or not at all.
 static bool IsVolatileName(const string &name) {
 	static const case_insensitive_set_t NAMES = {
-	    "nextval",     "currval",  "setseed",     "random",      "uuid",   "gen_random_uuid",  "uuidv4",
-	    "uuidv7",      "write_log", "sleep_ms",   "error",       "pg_sleep", "openduck_query",  "openduck_remote",
-	    "openduck_run", "query",    "query_table", "set_config", "checkpoint", "force_checkpoint"};
+	    "nextval",      "currval",   "setseed",     "random",     "uuid",       "gen_random_uuid", "uuidv4",
+	    "uuidv7",       "write_log", "sleep_ms",    "error",      "pg_sleep",   "openduck_query",  "openduck_remote",
+	    "openduck_run", "query",     "query_table", "set_config", "checkpoint", "force_checkpoint"};
 	return NAMES.find(name) != NAMES.end();
 }
 
@@ -41,7 +41,8 @@ static bool IsSteady(const ParsedExpression &expr) {
 		return false;
 	}
 	bool steady = true;
-	ParsedExpressionIterator::EnumerateChildren(expr, [&](const ParsedExpression &child) { steady &= IsSteady(child); });
+	ParsedExpressionIterator::EnumerateChildren(expr,
+	                                            [&](const ParsedExpression &child) { steady &= IsSteady(child); });
 	return steady;
 }
 

@@ -66,9 +66,10 @@ void RegisterOptions(ExtensionLoader &loader) {
 	config.AddExtensionOption(CONNECT_TIMEOUT,
 	                          "longest wait for a connection to an OpenDuck server: milliseconds or an interval",
 	                          LogicalType::VARCHAR, Value("5 seconds"), CheckConnectTimeout);
-	config.AddExtensionOption(EXECUTE_TIMEOUT,
-	                          "longest wait for the next rows of an OpenDuck server: milliseconds or an interval; 0: no limit",
-	                          LogicalType::VARCHAR, Value("5 minutes"), CheckExecuteTimeout);
+	config.AddExtensionOption(
+	    EXECUTE_TIMEOUT,
+	    "longest wait for the next rows of an OpenDuck server: milliseconds or an interval; 0: no limit",
+	    LogicalType::VARCHAR, Value("5 minutes"), CheckExecuteTimeout);
 }
 
 } // namespace openduck

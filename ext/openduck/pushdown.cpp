@@ -82,7 +82,8 @@ FilterSql TableFilterToSql(const TableFilter &filter, const string &column, cons
 		return WriteConstant(column, constant.comparison_type, constant.constant, sql);
 	}
 	case TableFilterType::IN_FILTER:
-		return IsComparable(type, ExpressionType::COMPARE_EQUAL) ? WriteIn(filter.Cast<InFilter>(), column, sql) : FilterSql::IMPOSSIBLE;
+		return IsComparable(type, ExpressionType::COMPARE_EQUAL) ? WriteIn(filter.Cast<InFilter>(), column, sql)
+		                                                         : FilterSql::IMPOSSIBLE;
 	case TableFilterType::CONJUNCTION_AND:
 		return WriteConjunction(filter.Cast<ConjunctionAndFilter>(), true, column, type, use_optional, sql);
 	case TableFilterType::CONJUNCTION_OR:
@@ -90,7 +91,8 @@ FilterSql TableFilterToSql(const TableFilter &filter, const string &column, cons
 	case TableFilterType::STRUCT_EXTRACT: {
 		auto &field = filter.Cast<StructFilter>();
 		string name;
-		if (type.id() != LogicalTypeId::STRUCT || field.child_name.empty() || !LiteralToSql(Value(field.child_name), name)) {
+		if (type.id() != LogicalTypeId::STRUCT || field.child_name.empty() ||
+		    !LiteralToSql(Value(field.child_name), name)) {
 			return FilterSql::IMPOSSIBLE;
 		}
 		return TableFilterToSql(*field.child_filter, "struct_extract(" + column + ", " + name + ")",

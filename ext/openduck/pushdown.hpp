@@ -29,8 +29,8 @@ bool ExpressionToSql(const Expression &expr, const column_writer_t &column, stri
 enum class FilterSql : uint8_t { WRITTEN, NOT_NEEDED, IMPOSSIBLE };
 //! A table filter over the column that is written as COLUMN_SQL. With USE_OPTIONAL filters that DuckDB could do without
 //! are written, else they are NOT_NEEDED.
-FilterSql TableFilterToSql(const TableFilter &filter, const string &column_sql, const LogicalType &type, bool use_optional,
-                           string &sql);
+FilterSql TableFilterToSql(const TableFilter &filter, const string &column_sql, const LogicalType &type,
+                           bool use_optional, string &sql);
 
 //! The table function's pushdown_complex_filter: moves what the server can do from FILTERS into the bind data.
 void PushdownFilters(ClientContext &context, LogicalGet &get, FunctionData *bind_data,

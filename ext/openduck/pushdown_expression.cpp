@@ -12,12 +12,12 @@ namespace {
 
 //! What a function of the list may be given.
 enum class Arguments : uint8_t {
-	TEXTS,         // VARCHARs
-	TEXT_PATTERN,  // a VARCHAR, then constants
-	TEXT_NUMBERS,  // a VARCHAR, then small constant integers
-	FLOATS,        // FLOATs or DOUBLEs
-	DATES,         // a DATE or TIMESTAMP
-	STRUCT_FIELD   // a STRUCT, then a constant name
+	TEXTS,        // VARCHARs
+	TEXT_PATTERN, // a VARCHAR, then constants
+	TEXT_NUMBERS, // a VARCHAR, then small constant integers
+	FLOATS,       // FLOATs or DOUBLEs
+	DATES,        // a DATE or TIMESTAMP
+	STRUCT_FIELD  // a STRUCT, then a constant name
 };
 
 struct PushableFunction {
@@ -254,8 +254,8 @@ private:
 
 	bool WriteBetween(const BoundBetweenExpression &expr, string &sql) const {
 		string input, lower, upper;
-		if (!IsComparable(expr.input->return_type, ExpressionType::COMPARE_BETWEEN) || !Write(*expr.input, input) || !Write(*expr.lower, lower) ||
-		    !Write(*expr.upper, upper)) {
+		if (!IsComparable(expr.input->return_type, ExpressionType::COMPARE_BETWEEN) || !Write(*expr.input, input) ||
+		    !Write(*expr.lower, lower) || !Write(*expr.upper, upper)) {
 			return false;
 		}
 		sql = "(" + input + (expr.lower_inclusive ? " >= " : " > ") + lower + " AND " + input +

@@ -4,6 +4,7 @@
 #include "openduck/remote.hpp"
 
 #include "duckdb/execution/executor.hpp"
+#include "openduck/remote_type.hpp"
 #include "openduck/scan.hpp"
 
 extern "C" {
@@ -193,7 +194,7 @@ vector<RemoteColumn> Remote::Describe(ClientContext &context, const string &sql,
 			RemoteColumn entry;
 			entry.name = column.first;
 			try {
-				entry.type = TransformStringToLogicalType(column.second, context);
+				entry.type = ParseRemoteType(context, column.second);
 			} catch (std::exception &ex) {
 				throw BinderException("column '%s' has the remote type %s, which is not known here: %s", column.first,
 				                      column.second.empty() ? string("(none)") : column.second,

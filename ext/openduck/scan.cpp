@@ -38,7 +38,8 @@ public:
 	SelectionVector selection;
 };
 
-static unique_ptr<GlobalTableFunctionState> RemoteScanInitGlobal(ClientContext &context, TableFunctionInitInput &input) {
+static unique_ptr<GlobalTableFunctionState> RemoteScanInitGlobal(ClientContext &context,
+                                                                 TableFunctionInitInput &input) {
 	auto &bind = input.bind_data->Cast<RemoteScanBindData>();
 	auto result = make_uniq<RemoteScanGlobalState>();
 	auto started = RemoteClientState::Get(context)->Take(bind);
@@ -59,7 +60,8 @@ static unique_ptr<GlobalTableFunctionState> RemoteScanInitGlobal(ClientContext &
 	} else {
 		result->plan = PlanRemoteScan(bind, input.column_indexes, input.projection_ids,
 		                              optional_ptr<const TableFilterSet>(input.filters.get()), bind.dynamic_filters);
-		auto stream = RemoteStream::Start(context, *bind.source.remote, result->plan.sql, bind.source.catalog_version, false);
+		auto stream =
+		    RemoteStream::Start(context, *bind.source.remote, result->plan.sql, bind.source.catalog_version, false);
 		stream->WatchExecutor();
 		result->queue = make_uniq<PayloadQueue>(std::move(stream));
 	}
@@ -296,8 +298,8 @@ RemoteStart RemoteScanStart(ClientContext &context, const PhysicalTableScan &sca
 		return RemoteStart::STARTED;
 	}
 	auto started = make_uniq<StartedScan>();
-	started->plan =
-	    PlanRemoteScan(bind, scan.column_ids, scan.projection_ids, optional_ptr<const TableFilterSet>(scan.table_filters.get()), false);
+	started->plan = PlanRemoteScan(bind, scan.column_ids, scan.projection_ids,
+	                               optional_ptr<const TableFilterSet>(scan.table_filters.get()), false);
 	try {
 		started->stream = RemoteStream::Start(context, remote, started->plan.sql, bind.source.catalog_version, later);
 		od_error err = {};

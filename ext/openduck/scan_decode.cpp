@@ -104,11 +104,6 @@ private:
 	}
 
 	void ReadFixed(const od_column &column, const LogicalType &type, Vector &out, idx_t offset, idx_t count) const {
-		if (type.id() == LogicalTypeId::SQLNULL) {
-			out.SetVectorType(VectorType::CONSTANT_VECTOR);
-			ConstantVector::SetNull(out, true);
-			return;
-		}
 		auto width = GetTypeIdSize(type.InternalType());
 		auto data = column.data + offset * width;
 		if (count == 0) {
@@ -121,6 +116,10 @@ private:
 			VerifyBooleans(data, FlatVector::Validity(out), count);
 		} else if (type.id() == LogicalTypeId::ENUM) {
 			VerifyEnum(data, type, FlatVector::Validity(out), count);
+		} else if (type.id() == LogicalTypeId::SQLNULL) {
+			auto &validity = FlatVector::Validity(out);
+			validity.Initialize(MaxValue<idx_t>(count, STANDARD_VECTOR_SIZE));
+			validity.SetAllInvalid(count);
 		}
 		Pin(out, data);
 	}
@@ -197,19 +196,18 @@ private:
 				entries[i].length = idx_t(offsets[i + 1] - offsets[i]);
 			}
 		}
-		auto &child_type = ListType::GetChildType(type);
-		auto child = MakeVector(child_type, end - begin);
-		Read(column.children[0], child_type, *child, begin, end - begin);
+		// DuckDB may have bound a NULL type as another.
+		auto child = MakeVector(ListType::GetChildType(out.GetType()), end - begin);
+		Read(column.children[0], ListType::GetChildType(type), *child, begin, end - begin);
 		auto list = make_buffer<VectorListBuffer>(std::move(child), end - begin);
 		list->SetSize(end - begin);
 		out.SetAuxiliary(std::move(list));
 	}
 
 	void ReadArray(const od_column &column, const LogicalType &type, Vector &out, idx_t offset, idx_t count) const {
-		auto &child_type = ArrayType::GetChildType(type);
 		auto size = ArrayType::GetSize(type);
-		auto child = MakeVector(child_type, size * count);
-		Read(column.children[0], child_type, *child, offset * size, size * count);
+		auto child = MakeVector(ArrayType::GetChildType(out.GetType()), size * count);
+		Read(column.children[0], ArrayType::GetChildType(type), *child, offset * size, size * count);
 		out.SetAuxiliary(make_buffer<VectorArrayBuffer>(std::move(child), size, MaxValue<idx_t>(count, 1)));
 	}
 

@@ -23,8 +23,7 @@ unique_ptr<FunctionData> RemoteScanBindData::Copy() const {
 bool RemoteScanBindData::Equals(const FunctionData &other_p) const {
 	auto &other = other_p.Cast<RemoteScanBindData>();
 	if (source.remote != other.source.remote || source.relation != other.source.relation ||
-	    source.query != other.source.query || filters != other.filters ||
-	    limit.IsValid() != other.limit.IsValid()) {
+	    source.query != other.source.query || filters != other.filters || limit.IsValid() != other.limit.IsValid()) {
 		return false;
 	}
 	// A text may be volatile or change something: two scans of it are not one.

@@ -142,9 +142,10 @@ static string Text(const char *text) {
 }
 
 [[noreturn]] static void Differs(const string &column, const string &expected, const string &got) {
-	throw IOException("column '%s' of the remote result is not what was bound: expected %s, got %s (the remote schema may have "
-	                  "changed; run the statement again)",
-	                  column, expected, got);
+	throw IOException(
+	    "column '%s' of the remote result is not what was bound: expected %s, got %s (the remote schema may have "
+	    "changed; run the statement again)",
+	    column, expected, got);
 }
 
 static void CheckField(const ArrowSchema &field, const string &column, const LogicalType &type);
@@ -209,9 +210,10 @@ static void CheckField(const ArrowSchema &field, const string &column, const Log
 
 void CheckNativeSchema(const ArrowSchema &schema, const vector<string> &names, const vector<LogicalType> &types) {
 	if (schema.n_children != int64_t(types.size())) {
-		throw IOException("the remote result is not what was bound: expected %llu columns, got %lld (the remote schema may "
-		                  "have changed; run the statement again)",
-		                  types.size(), schema.n_children);
+		throw IOException(
+		    "the remote result is not what was bound: expected %llu columns, got %lld (the remote schema may "
+		    "have changed; run the statement again)",
+		    types.size(), schema.n_children);
 	}
 	for (idx_t i = 0; i < types.size(); i++) {
 		CheckField(*schema.children[i], names[i], types[i]);

@@ -178,7 +178,8 @@ struct VariantParts {
 	explicit VariantParts(Vector &variant)
 	    : data(variant), children_valid(FlatVector::Validity(VariantVector::GetChildren(variant))),
 	      values_valid(FlatVector::Validity(VariantVector::GetValues(variant))),
-	      keys_valid(FlatVector::Validity(data.keys)), blob_valid(FlatVector::Validity(VariantVector::GetData(variant))),
+	      keys_valid(FlatVector::Validity(data.keys)),
+	      blob_valid(FlatVector::Validity(VariantVector::GetData(variant))),
 	      key_valid(FlatVector::Validity(ListVector::GetEntry(data.keys))),
 	      child_value_valid(FlatVector::Validity(VariantVector::GetChildrenValuesIndex(variant))),
 	      type_valid(FlatVector::Validity(VariantVector::GetValuesTypeId(variant))),
