@@ -1,5 +1,6 @@
 #include "cli/daemon.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +27,7 @@ void daemon_block_signals(void)
     sigset_t set;
 
     waited_for(&set);
-    sigprocmask(SIG_BLOCK, &set, NULL);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
 od_code daemon_check(const od_options *options, od_option listen_option, od_error *err)

@@ -1,9 +1,7 @@
 #include "cli/print.h"
 
 #include <errno.h>
-#include <locale.h>
 #include <string.h>
-#include <wchar.h>
 
 #include "base/alloc.h"
 #include "cli/json.h"
@@ -104,21 +102,46 @@ static void json_row(const printer *p, const od_slice *values)
 
 /* ---- table ---- */
 
-/* The bytes and columns of the character at TEXT; control characters and bad bytes are one '?' wide. */
+/* Characters that take two columns, or none, on a terminal: the blocks that matter (Unicode's EastAsianWidth, emoji). */
+static const struct {
+    uint32_t first, last;
+    size_t width;
+} odd_widths[] = {
+    {0x0300, 0x036F, 0}, {0x1100, 0x115F, 2},   {0x200B, 0x200F, 0},   {0x2E80, 0x303E, 2},   {0x3041, 0xA4CF, 2},
+    {0xAC00, 0xD7A3, 2}, {0xF900, 0xFAFF, 2},   {0xFE00, 0xFE0F, 0},   {0xFE30, 0xFE6F, 2},   {0xFF00, 0xFF60, 2},
+    {0xFFE0, 0xFFE6, 2}, {0x1F300, 0x1F64F, 2}, {0x1F680, 0x1F6FF, 2}, {0x1F900, 0x1FAFF, 2}, {0x20000, 0x3FFFD, 2},
+};
+
+static size_t width_of(uint32_t c)
+{
+    for (size_t i = 0; i < sizeof odd_widths / sizeof *odd_widths; i++) {
+        if (c >= odd_widths[i].first && c <= odd_widths[i].last)
+            return odd_widths[i].width;
+    }
+    return 1;
+}
+
+/* The bytes and columns of the character at TEXT[AT]; 0 bytes: a control character, or no UTF-8. */
 static size_t char_at(od_slice text, size_t at, size_t *width)
 {
-    mbstate_t state = {0};
-    wchar_t wide;
-    size_t n = mbrtowc(&wide, (const char *)text.data + at, text.len - at, &state);
-    int columns;
+    const uint8_t *c = text.data + at;
+    size_t n = c[0] < 0x80 ? 1 : c[0] < 0xC2 ? 0 : c[0] < 0xE0 ? 2 : c[0] < 0xF0 ? 3 : c[0] < 0xF5 ? 4 : 0;
+    uint32_t code;
 
     *width = 1;
+    if (n == 1)
+        return c[0] >= 0x20 && c[0] != 0x7F ? 1 : 0;
     if (n == 0 || n > text.len - at)
         return 0;
-    columns = wcwidth(wide);
-    if (columns < 0)
+    code = c[0] & (0x7FU >> n);
+    for (size_t i = 1; i < n; i++) {
+        if ((c[i] & 0xC0U) != 0x80U)
+            return 0;
+        code = code << 6 | (c[i] & 0x3FU);
+    }
+    if (code < 0xA0) /* the other block of control characters */
         return 0;
-    *width = (size_t)columns;
+    *width = width_of(code);
     return n;
 }
 
@@ -269,9 +292,6 @@ od_code printer_create(FILE *out, print_format format, const print_column *colum
     p->count = count;
     p->null_text = null_text;
     if (format == PRINT_TABLE) {
-        /* For the widths of characters alone. */
-        if (!setlocale(LC_CTYPE, "C.UTF-8"))
-            (void)setlocale(LC_CTYPE, "");
         for (size_t i = 0; i < count; i++) {
             p->widths[i] = 1;
             widen(p, i, od_slice_str(columns[i].name));

@@ -41,8 +41,8 @@ static void end_if_silent(flow *f, int64_t now_ns)
         return;
     pthread_mutex_lock(&f->lock);
     where = f->worker ? f->worker->endpoint.authority : "?";
-    snprintf(text, sizeof text, "timed out: no answer from worker '%s' within %lld ms (OPENDUCK_EXECUTE_TIMEOUT)", where,
-             (long long)limit);
+    snprintf(text, sizeof text, "timed out: no answer from worker '%s' within %lld ms (OPENDUCK_EXECUTE_TIMEOUT)",
+             where, (long long)limit);
     pthread_mutex_unlock(&f->lock);
     flow_end(f, OD_E_TIMEOUT, text);
 }
