@@ -360,17 +360,12 @@ def test_database_that_cannot_be_opened(db, tmp_path):
         (["gateway", "--workers", "https://x:1"], ["https"]),
         (["worker", "--db", "a=:memory:", "--db", "a=:memory:"], ["a"]),
         (["query"], ["query"]),
+        (["nosuchcommand"], ["nosuchcommand", "--help"]),
     ],
     ids=" ".join,
 )
 def test_wrong_usage_is_exit_2_and_one_line(args, words):
     one_line(services.cli(*args), 2, *words)
-
-
-def test_unknown_command_is_exit_2_and_shows_the_known():
-    done = services.cli("nosuchcommand")
-    assert done.returncode == 2 and done.stdout == ""
-    assert "nosuchcommand" in done.stderr.splitlines()[0] and "serve" in done.stderr
 
 
 def test_bad_environment_is_named():

@@ -322,7 +322,8 @@ def test_same_execution_id_twice_is_refused(client):
     assert code == grpc.StatusCode.ALREADY_EXISTS
     assert name in text
     assert client.cancel(name)
-    assert any(c.WhichOneof("payload") == "error" for c in first)
+    assert any(c.WhichOneof("payload") == "error" for c in list(first))
+    services.wait_until(lambda: not client.status().running, 2, "the first has ended")
     assert client.run("SELECT 1", execution_id=name).rows() == [(1,)]
 
 
