@@ -113,7 +113,8 @@ int main(int argc, char **argv)
             return run(i, argc - 2, argv + 2);
     }
     if (name[0])
-        fprintf(stderr, "openduck: '%s' is no command\n\n", name);
-    print_usage(stderr);
+        fprintf(stderr, "openduck: '%s' is no command; openduck --help lists them\n", name);
+    else
+        print_usage(stderr);
     return EXIT_USAGE;
 }
