@@ -348,29 +348,42 @@ static void test_bad_files_are_named(void **state)
     assert_int_equal(try_open("folder", dir, false), OD_E_IO);
 }
 
+/* Another process: holds PATH open, says so on stdout, and waits for the end of stdin. */
+static int hold(const char *path)
+{
+    od_engine *engine = NULL;
+    od_engine_database database = {"held", path};
+    char byte =
+        od_engine_open(&(od_engine_options){.databases = &database, .database_count = 1}, &engine, NULL) == OD_OK;
+    if (write(STDOUT_FILENO, &byte, 1) == 1)
+        (void)!read(STDIN_FILENO, &byte, 1);
+    od_engine_close(engine);
+    return 0;
+}
+
 static void test_a_locked_file_is_busy(void **state)
 {
     (void)state;
-    int ready[2], done[2];
+    int said[2], wait_for[2];
     char byte = 0;
-    assert_int_equal(pipe(ready), 0);
-    assert_int_equal(pipe(done), 0);
+    assert_int_equal(pipe(said), 0);
+    assert_int_equal(pipe(wait_for), 0);
     pid_t child = fork();
     if (child == 0) {
-        od_engine *engine = NULL;
-        od_engine_database database = {"held", path_of("held.db")};
-        od_code rc = od_engine_open(&(od_engine_options){.databases = &database, .database_count = 1}, &engine, NULL);
-        byte = rc == OD_OK;
-        (void)!write(ready[1], &byte, 1);
-        (void)!read(done[0], &byte, 1);
-        od_engine_close(engine);
-        _exit(0);
+        (void)dup2(wait_for[0], STDIN_FILENO);
+        (void)dup2(said[1], STDOUT_FILENO);
+        (void)close(wait_for[1]);
+        (void)execl("/proc/self/exe", "test_engine", "--hold", path_of("held.db"), (char *)NULL);
+        _exit(1);
     }
-    assert_int_equal(read(ready[0], &byte, 1), 1);
+    (void)close(said[1]);
+    (void)close(wait_for[0]);
+    assert_int_equal(read(said[0], &byte, 1), 1);
     assert_int_equal(byte, 1);
     od_code rc = try_open("held", path_of("held.db"), false);
-    (void)!write(done[1], "x", 1);
+    (void)close(wait_for[1]);
     (void)waitpid(child, NULL, 0);
+    (void)close(said[0]);
     if (rc != OD_E_BUSY)
         fail_msg("%s %s", od_code_name(rc), err.message);
     assert_non_null(strstr(err.message, "'held'"));
@@ -555,7 +568,7 @@ static void test_eight_threads(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_locked_file_is_busy), /* forks: before any thread */
+        cmocka_unit_test(test_a_locked_file_is_busy),
         cmocka_unit_test(test_errors_have_kind_state_and_bare_text),
         cmocka_unit_test(test_unknown_database_is_refused),
         cmocka_unit_test(test_several_statements_give_the_last_result),
@@ -576,6 +589,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_interrupt_before_the_first_row),
         cmocka_unit_test(test_eight_threads),
     };
+    if (argc > 2 && strcmp(argv[1], "--hold") == 0)
+        return hold(argv[2]);
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
