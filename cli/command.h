@@ -18,6 +18,9 @@ int command_status(const od_options *options);
 /* Writes "openduck COMMAND: message" to stderr; OD_E_INVALID is wrong usage, all else a failure. */
 int command_fail(const char *command, od_code code, const od_error *err);
 
+/* Reads the process's own command line, environment and --config file once more. The caller frees *out. */
+OD_MUST_CHECK od_code command_read_again(od_options **out, od_error *err);
+
 /* The remote that --endpoint, --token and, if there is one, --database name. CANCEL_MS, EXECUTE_MS 0: the defaults. */
 OD_MUST_CHECK od_code command_connect(const od_options *options, const char *database, int64_t execute_ms,
                                       int64_t cancel_ms, od_remote **out, od_error *err);

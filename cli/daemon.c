@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "cli/command.h"
 #include "query/gateway.h"
 #include "base/banned.h"
 
@@ -128,7 +129,7 @@ void daemon_task_options(const od_options *options, od_option listen_option, dae
     *out = (daemon_task){
         .listen = od_options_str(options, listen_option),
         .open = od_options_secret(options, OD_OPT_TOKEN)->len == 0,
-        .grace_ms = od_options_ms(options, OD_OPT_GRACE),
+        .options = options,
     };
 }
 
@@ -159,13 +160,74 @@ static void cancel(const daemon_task *task, const char *why)
     (void)od_rpc_server_drain(task->server, od_deadline_in_ms(CANCEL_MS));
 }
 
+/* ---- SIGHUP ---- */
+
+/* Writes the names of options that differ in A and B, of the reloadable or of the other ones, into OUT: "log,grace". What the
+ * command line says cannot differ, and is not compared: a token there has been overwritten. */
+static const char *differing(const od_options *a, const od_options *b, bool reloadable, char *out, size_t size)
+{
+    size_t len = 0;
+
+    out[0] = '\0';
+    for (int i = 0; i < OD_OPT_COUNT; i++) {
+        od_option id = (od_option)i;
+
+        if (od_option_reloadable(id) != reloadable || strcmp(od_options_source(b, id), "the command line") == 0 ||
+            od_options_same(a, b, id) || len >= size)
+            continue;
+        len += (size_t)snprintf(out + len, size - len, "%s%s", len > 0 ? "," : "", od_option_name(id));
+    }
+    return out;
+}
+
+static od_code take_options(const daemon_task *task, const od_options *fresh, od_error *err)
+{
+    od_error again;
+    od_code rc = od_log_configure(od_options_str(fresh, OD_OPT_LOG), err);
+
+    if (rc != OD_OK || !task->reload)
+        return rc;
+    rc = task->reload(task->arg, fresh, err);
+    if (rc != OD_OK && od_log_configure(od_options_str(task->options, OD_OPT_LOG), &again) != OD_OK)
+        od_error_prefix(err, "%s", again.message);
+    return rc;
+}
+
+/* Puts what was read anew in force, or says in one line why not. *OWNED: the options of an earlier time, to be freed. */
+static void reload(daemon_task *task, od_options **owned)
+{
+    od_options *fresh = NULL;
+    char names[600], why[1200];
+    od_error err;
+    od_code rc = command_read_again(&fresh, &err);
+
+    if (rc == OD_OK)
+        rc = take_options(task, fresh, &err);
+    if (rc != OD_OK) {
+        od_log(OD_LOG_WARN, task->role, "cannot reload: the options stay as they were", "why=%s",
+               od_log_quote(err.message, why, sizeof why));
+        od_options_free(fresh);
+        return;
+    }
+    od_log(OD_LOG_INFO, task->role, "reloaded", "changed=%s",
+           differing(task->options, fresh, true, names, sizeof names));
+    if (differing(task->options, fresh, false, names, sizeof names)[0])
+        od_log(OD_LOG_WARN, task->role, "these options change at the next start only", "options=%s", names);
+    task->options = fresh;
+    od_options_free(*owned);
+    *owned = fresh;
+}
+
+/* ---- the end ---- */
+
 /* Lets what runs finish, until the grace is over or another signal comes. */
 static void drain(const daemon_task *task, int got)
 {
-    od_deadline grace = od_deadline_in_ms(task->grace_ms);
+    int64_t grace_ms = od_options_ms(task->options, OD_OPT_GRACE);
+    od_deadline grace = od_deadline_in_ms(grace_ms);
 
     od_log(OD_LOG_INFO, task->role, "draining", "signal=%s calls=%u grace_ms=%lld", sigabbrev_np(got),
-           od_rpc_server_calls(task->server), (long long)task->grace_ms);
+           od_rpc_server_calls(task->server), (long long)grace_ms);
     if (task->drain)
         task->drain(task->arg);
     while (!od_rpc_server_drain(task->server, od_deadline_min(grace, od_deadline_in_ms(STEP_MS)))) {
@@ -181,8 +243,9 @@ static void drain(const daemon_task *task, int got)
     }
 }
 
-void daemon_run(const daemon_task *task)
+void daemon_run(daemon_task *task)
 {
+    od_options *owned = NULL;
     char url[400];
     int got;
 
@@ -197,7 +260,9 @@ void daemon_run(const daemon_task *task)
     do {
         got = wait_signal(-1);
         if (got == SIGHUP)
-            od_log(OD_LOG_INFO, task->role, "nothing to reload", "signal=HUP");
+            reload(task, &owned);
     } while (got != SIGTERM && got != SIGINT);
     drain(task, got);
+    task->options = NULL;
+    od_options_free(owned);
 }

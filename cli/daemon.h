@@ -19,11 +19,13 @@ typedef struct {
     od_rpc_server *server;
     const char *role; /* "serve" */
     const char *listen;
-    bool open; /* there is no token */
-    int64_t grace_ms;
+    bool open;                 /* there is no token */
+    const od_options *options; /* in force */
     void *arg;
     void (*drain)(void *arg);  /* no new work; may be NULL */
     void (*cancel)(void *arg); /* end what runs; may be NULL */
+    /* Takes the reloadable options of its own from OPTIONS, or none of them; may be NULL. */
+    od_code (*reload)(void *arg, const od_options *options, od_error *err);
 } daemon_task;
 
 /* Fill in what all servers share. */
@@ -31,8 +33,9 @@ void daemon_rpc_options(const od_options *options, od_option listen_option, od_r
 void daemon_task_options(const od_options *options, od_option listen_option, daemon_task *out);
 /* "http://HOST:PORT" of LISTEN with the port that was taken. */
 void daemon_url(const char *listen, uint16_t port, char *out, size_t size);
-/* Logs the start, prints the ready line, waits for a signal, drains. Nothing is logged before, so that what keeps a
+/* Logs the start, prints the ready line, waits for a signal, drains. SIGHUP reads the options again, and keeps the old
+ * ones if that fails. Nothing is logged before, so that what keeps a
  * server from starting is one line. */
-void daemon_run(const daemon_task *task);
+void daemon_run(daemon_task *task);
 
 #endif

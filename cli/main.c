@@ -19,6 +19,13 @@ static const struct {
     {OD_CMD_CANCEL, "cancel", command_cancel}, {OD_CMD_STATUS, "status", command_status},
 };
 
+/* What the process was started with, for SIGHUP. */
+static struct {
+    unsigned command;
+    int argc;
+    char **argv;
+} started;
+
 static void print_usage(FILE *out)
 {
     fputs("openduck: DuckDB databases that live elsewhere\n\nusage: openduck COMMAND [OPTIONS]\n\ncommands:\n", out);
@@ -30,6 +37,11 @@ int command_fail(const char *command, od_code code, const od_error *err)
 {
     fprintf(stderr, "openduck %s: %s\n", command, err->message);
     return code == OD_E_INVALID ? EXIT_USAGE : EXIT_FAILED;
+}
+
+od_code command_read_again(od_options **out, od_error *err)
+{
+    return od_options_parse(started.command, started.argc, started.argv, getenv, out, err);
 }
 
 od_code command_connect(const od_options *options, const char *database, int64_t execute_ms, int64_t cancel_ms,
@@ -81,6 +93,9 @@ static int run(size_t at, int argc, char **argv)
     od_code rc = od_options_parse(commands[at].bit, argc, argv, getenv, &options, &err);
     int code;
 
+    started.command = commands[at].bit;
+    started.argc = argc;
+    started.argv = argv;
     hide_token(argc, argv);
     if (rc != OD_OK)
         return command_fail(commands[at].name, rc, &err);

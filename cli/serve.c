@@ -36,6 +36,14 @@ static void fill_options(const od_options *options, od_gateway_options *out)
     };
 }
 
+static od_code reload_gateway(void *arg, const od_options *options, od_error *err)
+{
+    od_gateway_options fresh;
+
+    fill_options(options, &fresh);
+    return od_gateway_reconfigure(arg, &fresh, err);
+}
+
 /* Serves with GATEWAY until a signal ends it. CONNECT_MS: of its calls to workers. */
 static od_code serve(const od_options *options, const char *role, od_gateway *gateway, int64_t connect_ms,
                      od_error *err)
@@ -53,6 +61,7 @@ static od_code serve(const od_options *options, const char *role, od_gateway *ga
     task.arg = gateway;
     task.drain = drain_gateway;
     task.cancel = cancel_gateway;
+    task.reload = reload_gateway;
     rc = od_rpc_server_start(&rpc, &task.server, err);
     if (rc != OD_OK)
         return rc;

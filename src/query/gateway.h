@@ -33,6 +33,9 @@ typedef struct {
 typedef struct od_gateway od_gateway;
 
 OD_MUST_CHECK od_code od_gateway_create(const od_gateway_options *options, od_gateway **out, od_error *err);
+/* Takes max_in_flight, max_queued and queue_timeout_ms of OPTIONS from now on; what waits keeps its own limit. On failure
+ * nothing has changed. */
+OD_MUST_CHECK od_code od_gateway_reconfigure(od_gateway *gateway, const od_gateway_options *options, od_error *err);
 /* After its server is freed and its worker has no run left. NULL allowed. */
 void od_gateway_free(od_gateway *gateway);
 

@@ -14,36 +14,62 @@ struct admit_group {
     char name[ADMIT_GROUP_SIZE];
 };
 
+/* Groups are made with the slots and stay where they are. */
+typedef struct group_block {
+    struct group_block *next;
+    admit_group groups[];
+} group_block;
+
 /* LOCK guards all of it, and the tickets that are in. */
 struct admit {
     pthread_mutex_t lock;
     unsigned slots, used;
     unsigned max_queued, queued;
     ticket *first, *last;
-    admit_group *groups, *unused;
+    group_block *blocks;
+    size_t group_count; /* at least SLOTS */
+    admit_group *unused;
     admit_group *buckets[BUCKETS];
 };
+
+/* Makes groups for so many SLOTS. */
+static od_code add_groups(admit *a, unsigned slots, od_error *err)
+{
+    size_t count = slots > a->group_count ? slots - a->group_count : 0;
+    group_block *block;
+
+    if (count == 0)
+        return OD_OK;
+    block = od_calloc(1, sizeof *block + count * sizeof *block->groups);
+    if (!block)
+        return od_fail(err, OD_E_NO_MEMORY, "out of memory for %u slots", slots);
+    for (size_t i = 0; i < count; i++) {
+        block->groups[i].next = a->unused;
+        a->unused = &block->groups[i];
+    }
+    block->next = a->blocks;
+    a->blocks = block;
+    a->group_count += count;
+    return OD_OK;
+}
 
 od_code admit_create(unsigned max_in_flight, unsigned max_queued, admit **out, od_error *err)
 {
     admit *a = od_calloc(1, sizeof *a);
+    od_code rc;
 
     *out = NULL;
-    if (a)
-        a->groups = od_calloc(max_in_flight, sizeof *a->groups);
-    if (!a || !a->groups) {
-        od_free(a);
+    if (!a)
         return od_fail(err, OD_E_NO_MEMORY, "out of memory for %u slots", max_in_flight);
-    }
     pthread_mutex_init(&a->lock, NULL);
     a->slots = max_in_flight;
     a->max_queued = max_queued;
-    for (unsigned i = 0; i < max_in_flight; i++) {
-        a->groups[i].next = a->unused;
-        a->unused = &a->groups[i];
-    }
-    *out = a;
-    return OD_OK;
+    rc = add_groups(a, max_in_flight, err);
+    if (rc != OD_OK)
+        admit_free(a);
+    else
+        *out = a;
+    return rc;
 }
 
 void admit_free(admit *a)
@@ -51,7 +77,10 @@ void admit_free(admit *a)
     if (!a)
         return;
     pthread_mutex_destroy(&a->lock);
-    od_free(a->groups);
+    for (group_block *block = a->blocks, *next; block; block = next) {
+        next = block->next;
+        od_free(block);
+    }
     od_free(a);
 }
 
@@ -184,6 +213,22 @@ static ticket *grant(admit *a)
 
 /* ---- doors ---- */
 
+od_code admit_resize(admit *a, unsigned max_in_flight, unsigned max_queued, ticket **granted, od_error *err)
+{
+    od_code rc;
+
+    *granted = NULL;
+    pthread_mutex_lock(&a->lock);
+    rc = add_groups(a, max_in_flight, err);
+    if (rc == OD_OK) {
+        a->slots = max_in_flight;
+        a->max_queued = max_queued;
+        *granted = grant(a);
+    }
+    pthread_mutex_unlock(&a->lock);
+    return rc;
+}
+
 admit_verdict admit_enter(admit *a, ticket *t, od_slice group, od_deadline until)
 {
     admit_verdict verdict = ADMIT_FULL;
@@ -265,6 +310,8 @@ admit_counts admit_count(admit *a)
     pthread_mutex_lock(&a->lock);
     counts.in_flight = a->used;
     counts.queued = a->queued;
+    counts.max_in_flight = a->slots;
+    counts.max_queued = a->max_queued;
     pthread_mutex_unlock(&a->lock);
     return counts;
 }

@@ -29,6 +29,11 @@ typedef enum { ADMIT_RUN, ADMIT_WAIT, ADMIT_FULL } admit_verdict;
 OD_MUST_CHECK od_code admit_create(unsigned max_in_flight, unsigned max_queued, admit **out, od_error *err);
 void admit_free(admit *a);
 
+/* Other limits from now on. What runs keeps its slot, what waits its place. *granted: those that may run, as by admit_leave. On
+ * failure nothing has changed. */
+OD_MUST_CHECK od_code admit_resize(admit *a, unsigned max_in_flight, unsigned max_queued, ticket **granted,
+                                   od_error *err);
+
 /* GROUP longer than ADMIT_GROUP_SIZE - 1 counts as none. UNTIL: how long it may wait. */
 admit_verdict admit_enter(admit *a, ticket *t, od_slice group, od_deadline until);
 /* Gives T's slot back if it runs, or takes it out of the queue. Returns those that may run from now on, linked by NEXT;
@@ -41,6 +46,7 @@ ticket *admit_expire(admit *a, int64_t now_ns, int64_t *next_ns);
 
 typedef struct {
     unsigned in_flight, queued; /* slots in use, tickets that wait */
+    unsigned max_in_flight, max_queued;
 } admit_counts;
 admit_counts admit_count(admit *a);
 

@@ -132,7 +132,6 @@ flow **flow_map_list(od_gateway *gateway, size_t *count)
 static void flow_leave(flow *f)
 {
     od_gateway *g = f->gateway;
-    ticket *next;
 
     map_remove(f);
     atomic_fetch_add(&g->errors, atomic_load(&f->failed));
@@ -144,7 +143,12 @@ static void flow_leave(flow *f)
                od_log_quote(f->id, id, sizeof id), (long long)((od_clock_ns() - f->start_ns) / 1000000),
                (unsigned long long)atomic_load(&f->bytes), atomic_load(&f->failed), atomic_load(&f->cancelled));
     }
-    for (ticket *t = admit_leave(g->admit, &f->ticket); t; t = next) {
+    flow_start_all(admit_leave(g->admit, &f->ticket));
+}
+
+void flow_start_all(ticket *granted)
+{
+    for (ticket *t = granted, *next; t; t = next) {
         next = t->next;
         t->next = NULL;
         flow_start(t->owner);

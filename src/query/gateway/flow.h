@@ -48,8 +48,8 @@ typedef struct flow {
 
 struct od_gateway {
     od_secret token, register_token;
-    unsigned max_in_flight, max_queued;
-    int64_t queue_timeout_ms, execute_timeout_ms, cancel_timeout_ms;
+    _Atomic int64_t queue_timeout_ms;
+    int64_t execute_timeout_ms, cancel_timeout_ms;
     od_worker *worker;
     od_engine *engine;
     const char *version;
@@ -82,6 +82,8 @@ bool flow_fail(flow *f, const od_error *why);
 void flow_stop(flow *f, od_code code, const char *why);
 /* Stops it and tells the client why. */
 void flow_end(flow *f, od_code code, const char *why);
+/* Starts what admission lets in. */
+void flow_start_all(ticket *granted);
 /* Enters it in the map. OD_E_EXISTS: its id runs already. */
 od_code flow_map_add(flow *f, od_error *err);
 flow *flow_map_find(od_gateway *gateway, const char *id); /* referenced; NULL: none */

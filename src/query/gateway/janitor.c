@@ -24,7 +24,7 @@ static void expire_waiting(od_gateway *g, int64_t now_ns, int64_t *next_ns)
         } else {
             snprintf(text, sizeof text,
                      "no slot came free within %lld ms; %u executions run at once (OPENDUCK_MAX_IN_FLIGHT)",
-                     (long long)g->queue_timeout_ms, g->max_in_flight);
+                     (long long)atomic_load(&g->queue_timeout_ms), admit_count(g->admit).max_in_flight);
             flow_refuse(f, OD_GRPC_RESOURCE_EXHAUSTED, text);
         }
         flow_close_end(f);

@@ -19,6 +19,23 @@ static od_code copy_secret(od_secret *to, const od_secret *from, od_error *err)
     return from && from->len > 0 ? od_secret_set(to, od_slice_of(from->value, from->len), err) : OD_OK;
 }
 
+static unsigned slots_of(const od_gateway_options *options)
+{
+    return options->max_in_flight ? options->max_in_flight : DEFAULT_IN_FLIGHT;
+}
+
+static unsigned queue_of(const od_gateway_options *options)
+{
+    return options->max_queued > 0 ? (unsigned)options->max_queued : options->max_queued < 0 ? 0 : DEFAULT_QUEUED;
+}
+
+static int64_t queue_ms_of(const od_gateway_options *options)
+{
+    return options->queue_timeout_ms > 0   ? options->queue_timeout_ms
+           : options->queue_timeout_ms < 0 ? 0
+                                           : DEFAULT_QUEUE_MS;
+}
+
 od_code od_gateway_create(const od_gateway_options *options, od_gateway **out, od_error *err)
 {
     od_gateway *g = od_calloc(1, sizeof *g);
@@ -28,13 +45,7 @@ od_code od_gateway_create(const od_gateway_options *options, od_gateway **out, o
     if (!g)
         return od_fail(err, OD_E_NO_MEMORY, "out of memory for a gateway");
     pthread_mutex_init(&g->map_lock, NULL);
-    g->max_in_flight = options->max_in_flight ? options->max_in_flight : DEFAULT_IN_FLIGHT;
-    g->max_queued = options->max_queued > 0   ? (unsigned)options->max_queued
-                    : options->max_queued < 0 ? 0
-                                              : DEFAULT_QUEUED;
-    g->queue_timeout_ms = options->queue_timeout_ms > 0   ? options->queue_timeout_ms
-                          : options->queue_timeout_ms < 0 ? 0
-                                                          : DEFAULT_QUEUE_MS;
+    atomic_init(&g->queue_timeout_ms, queue_ms_of(options));
     g->execute_timeout_ms = options->execute_timeout_ms ? options->execute_timeout_ms : DEFAULT_EXECUTE_MS;
     g->cancel_timeout_ms = options->cancel_timeout_ms ? options->cancel_timeout_ms : DEFAULT_CANCEL_MS;
     g->worker = options->worker;
@@ -43,7 +54,7 @@ od_code od_gateway_create(const od_gateway_options *options, od_gateway **out, o
     g->start_ns = od_clock_ns();
     OD_TRY(copy_secret(&g->token, options->token, err));
     OD_TRY(copy_secret(&g->register_token, options->register_token, err));
-    OD_TRY(admit_create(g->max_in_flight, g->max_queued, &g->admit, err));
+    OD_TRY(admit_create(slots_of(options), queue_of(options), &g->admit, err));
     OD_TRY(registry_create(options->workers, options->worker_count, &g->registry, err));
     OD_TRY(janitor_start(g, err));
     *out = g;
@@ -52,6 +63,18 @@ od_code od_gateway_create(const od_gateway_options *options, od_gateway **out, o
 out:
     od_gateway_free(g);
     return rc;
+}
+
+od_code od_gateway_reconfigure(od_gateway *gateway, const od_gateway_options *options, od_error *err)
+{
+    ticket *granted;
+    od_code rc = admit_resize(gateway->admit, slots_of(options), queue_of(options), &granted, err);
+
+    if (rc != OD_OK)
+        return rc;
+    atomic_store(&gateway->queue_timeout_ms, queue_ms_of(options));
+    flow_start_all(granted);
+    return OD_OK;
 }
 
 void od_gateway_free(od_gateway *gateway)
@@ -147,7 +170,8 @@ static void admit_flow(flow *f)
 {
     od_gateway *g = f->gateway;
     od_deadline own = od_rpc_call_deadline(f->call);
-    od_deadline until = od_deadline_min(od_deadline_in_ms(g->queue_timeout_ms), own);
+    od_deadline until = od_deadline_min(od_deadline_in_ms(atomic_load(&g->queue_timeout_ms)), own);
+    admit_counts counts;
     char text[200];
 
     /* The worker end is open from here; whoever starts, expires or withdraws the ticket closes it. */
@@ -162,10 +186,11 @@ static void admit_flow(flow *f)
         janitor_nudge(g);
         break;
     case ADMIT_FULL:
+        counts = admit_count(g->admit);
         snprintf(text, sizeof text,
                  "%u executions run and %u wait, which are the limits (OPENDUCK_MAX_IN_FLIGHT, "
                  "OPENDUCK_MAX_QUEUED)",
-                 g->max_in_flight, g->max_queued);
+                 counts.max_in_flight, counts.max_queued);
         flow_refuse(f, OD_GRPC_RESOURCE_EXHAUSTED, text);
         flow_close_end(f);
         break;

@@ -226,6 +226,52 @@ static void test_random_never_leaks_a_slot(void **state)
     admit_free(a);
 }
 
+static void test_more_slots_let_in_what_waits(void **state)
+{
+    ticket t[6] = {0}, *granted;
+    admit *a = make(1, 4);
+
+    (void)state;
+    assert_int_equal(enter(a, &t[0], "s"), ADMIT_RUN);
+    assert_int_equal(enter(a, &t[1], ""), ADMIT_WAIT);
+    assert_int_equal(enter(a, &t[2], "u"), ADMIT_WAIT);
+    assert_int_equal(enter(a, &t[3], "v"), ADMIT_WAIT);
+    assert_int_equal(admit_resize(a, 3, 1, &granted, NULL), OD_OK);
+    assert_ptr_equal(granted, &t[1]);
+    assert_ptr_equal(granted->next, &t[2]);
+    assert_null(granted->next->next);
+    assert_counts(a, 3, 1);
+    assert_int_equal(admit_count(a).max_in_flight, 3);
+    assert_int_equal(enter(a, &t[4], "w"), ADMIT_FULL);
+    /* Groups that were made before and after. */
+    assert_int_equal(enter(a, &t[4], "s"), ADMIT_RUN);
+    assert_int_equal(enter(a, &t[5], "u"), ADMIT_RUN);
+    for (int i = 0; i < 6; i++)
+        admit_leave(a, &t[i]);
+    assert_counts(a, 0, 0);
+    admit_free(a);
+}
+
+static void test_fewer_slots_take_none_away(void **state)
+{
+    ticket t[4] = {0}, *granted;
+    admit *a = make(3, 4);
+
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(enter(a, &t[i], ""), ADMIT_RUN);
+    assert_int_equal(admit_resize(a, 1, 4, &granted, NULL), OD_OK);
+    assert_null(granted);
+    assert_counts(a, 3, 0);
+    assert_int_equal(enter(a, &t[3], ""), ADMIT_WAIT);
+    assert_null(admit_leave(a, &t[0]));
+    assert_null(admit_leave(a, &t[1]));
+    assert_ptr_equal(admit_leave(a, &t[2]), &t[3]);
+    admit_leave(a, &t[3]);
+    assert_counts(a, 0, 0);
+    admit_free(a);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -233,6 +279,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_group_is_capped),
         cmocka_unit_test(test_withdraw_only_what_waits),
         cmocka_unit_test(test_expire_takes_those_whose_time_is_over),
+        cmocka_unit_test(test_more_slots_let_in_what_waits),
+        cmocka_unit_test(test_fewer_slots_take_none_away),
         cmocka_unit_test(test_random_never_leaks_a_slot),
     };
 
