@@ -9,13 +9,13 @@
 #include "base/uuid.h"
 #include "base/banned.h"
 
-enum { HEARTBEAT_MS = 30000, FIRST_PAUSE_MS = 500, LAST_PAUSE_MS = 30000, CALL_MS = 10000 };
+enum { HEARTBEAT_MS = 30000, FIRST_PAUSE_MS = 500, LAST_PAUSE_MS = 30000, CALL_MS = 10000, LEAVE_MS = 1000 };
 
 struct announce {
     od_remote *remote;
     const od_registration *registration;
     pthread_t thread;
-    atomic_bool stop;
+    atomic_bool registered, stop;
     pthread_mutex_t lock; /* for the wait alone */
     pthread_cond_t wake;
 };
@@ -51,6 +51,7 @@ static bool try_register(announce *a, bool quiet)
     char why[600];
 
     if (rc == OD_OK && accepted) {
+        atomic_store(&a->registered, true);
         od_log(OD_LOG_INFO, "worker", "registered", "gateway=%s", od_remote_authority(a->remote));
         return true;
     }
@@ -119,6 +120,8 @@ od_code announce_start(od_remote *remote, const od_registration *registration, a
 
 void announce_stop(announce *a)
 {
+    od_error err;
+
     if (!a)
         return;
     pthread_mutex_lock(&a->lock);
@@ -126,6 +129,10 @@ void announce_stop(announce *a)
     pthread_cond_signal(&a->wake);
     pthread_mutex_unlock(&a->lock);
     pthread_join(a->thread, NULL);
+    /* A gateway that is not told notices by itself, at the next execution that it would send. */
+    if (atomic_load(&a->registered) && od_remote_leave(a->remote, a->registration->worker_id, LEAVE_MS, &err) != OD_OK)
+        od_log(OD_LOG_INFO, "worker", "cannot tell the gateway of the stop", "gateway=%s",
+               od_remote_authority(a->remote));
     pthread_cond_destroy(&a->wake);
     pthread_mutex_destroy(&a->lock);
     od_free(a);

@@ -9,6 +9,7 @@ typedef struct announce announce;
 /* REGISTRATION and REMOTE are borrowed. It goes on until announce_stop, whatever the gateway says. */
 OD_MUST_CHECK od_code announce_start(od_remote *remote, const od_registration *registration, announce **out,
                                      od_error *err);
-void announce_stop(announce *a); /* NULL allowed; frees it */
+/* Tells the gateway that the worker stops, and frees A. NULL allowed. */
+void announce_stop(announce *a);
 
 #endif

@@ -68,11 +68,14 @@ OD_MUST_CHECK od_code od_remote_cancel(od_remote *remote, const char *execution_
 OD_MUST_CHECK od_code od_remote_call(od_remote *remote, const char *path, od_msg *request, int64_t timeout_ms,
                                      od_interrupt interrupt, od_msg **reply, od_error *err);
 /* What the server says of itself; od_status_release it. */
-OD_MUST_CHECK od_code od_remote_status(od_remote *remote, int64_t timeout_ms, od_status *out, od_error *err);
+OD_MUST_CHECK od_code od_remote_status(od_remote *remote, int64_t timeout_ms, od_interrupt interrupt, od_status *out,
+                                       od_error *err);
 /* For a worker, to its gateway; the access token is the remote's. */
 OD_MUST_CHECK od_code od_remote_register(od_remote *remote, const od_registration *registration, int64_t timeout_ms,
                                          od_interrupt interrupt, bool *accepted, od_error *err);
 OD_MUST_CHECK od_code od_remote_heartbeat(od_remote *remote, const char *worker_id, int64_t timeout_ms,
                                           od_interrupt interrupt, bool *acknowledged, od_error *err);
+/* The last heartbeat: the worker stops, and gets nothing more. */
+OD_MUST_CHECK od_code od_remote_leave(od_remote *remote, const char *worker_id, int64_t timeout_ms, od_error *err);
 
 #endif

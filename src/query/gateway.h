@@ -27,11 +27,13 @@ typedef struct {
     od_engine *engine;               /* of WORKER; borrowed; NULL if WORKER is */
     const od_endpoint *workers;      /* remote ones that are always known; copied */
     size_t worker_count;
+    int64_t probe_ms;    /* how often they are asked for their databases and health; 0: 5,000; negative: never */
     const char *version; /* for status; borrowed */
 } od_gateway_options;
 
 typedef struct od_gateway od_gateway;
 
+/* Blocks for the first answers of WORKERS, two seconds at most. */
 OD_MUST_CHECK od_code od_gateway_create(const od_gateway_options *options, od_gateway **out, od_error *err);
 /* Takes max_in_flight, max_queued and queue_timeout_ms of OPTIONS from now on; what waits keeps its own limit. On failure
  * nothing has changed. */

@@ -118,6 +118,7 @@ void od_registration_release(od_registration *registration);
 typedef struct {
     const char *worker_id;
     const char *access_token;
+    bool leaving;
     void *owned;
 } od_heartbeat;
 

@@ -95,3 +95,88 @@ def test_hup_reloads_a_worker(config):
         hup(w, config, "grace = 2s\nmax-in-flight = 3\n", "changed=grace\n")
         w.send_signal(signal.SIGTERM)
         logged(w, "grace_ms=2000")
+
+
+# ---------------------------------------------------------------- workers
+
+
+def workers_of(gateway, token=""):
+    return {w.endpoint: w for w in gateway.status(token).workers}
+
+
+def address(daemon):
+    return daemon.url.removeprefix("http://")
+
+
+def test_static_workers_get_only_what_they_serve():
+    with (
+        services.Worker({"sales": ":memory:"}, "--max-concurrency", "7") as one,
+        services.Worker({"hr": ":memory:", "ops": ":memory:"}) as two,
+        services.Gateway([one.url, two.url]) as gateway,
+        gateway.client() as c,
+    ):
+        for _ in range(10):
+            for name in ("sales", "hr", "ops"):
+                assert c.rows("SELECT current_database()", database=name) == [(name,)]
+        with pytest.raises(grpc.RpcError) as e:
+            c.run("SELECT 1", database="nobody")
+        assert e.value.code() == grpc.StatusCode.NOT_FOUND and "nobody" in e.value.details()
+        assert one.status().executions_total == 10 and two.status().executions_total == 20
+        listed = workers_of(gateway)
+        assert list(listed[address(one)].databases) == ["sales"] and listed[address(one)].healthy
+        assert list(listed[address(two)].databases) == ["hr", "ops"]
+
+
+def test_static_worker_goes_and_comes_back_with_another_database():
+    one, two = services.Worker({"sales": ":memory:"}), services.Worker({"hr": ":memory:"})
+    with one, services.Gateway([one.url, two.url]) as gateway, gateway.client() as c:
+        assert c.rows("SELECT current_database()", database="hr") == [("hr",)]
+        two.stop()
+        services.wait_until(lambda: not workers_of(gateway)[address(two)].healthy, 8, "the stop is noticed")
+        for _ in range(6):
+            assert c.rows("SELECT current_database()") == [("sales",)]
+        with services.Worker({"ops": ":memory:"}, listen=address(two)):
+            services.wait_until(lambda: workers_of(gateway)[address(two)].healthy, 5, "the return is noticed")
+            assert c.rows("SELECT current_database()", database="ops") == [("ops",)]
+            with pytest.raises(grpc.RpcError) as e:
+                c.run("SELECT 1", database="hr")
+            assert e.value.code() == grpc.StatusCode.NOT_FOUND
+    assert gateway.stderr().count("worker unreachable") == 1
+
+
+def test_gateway_starts_without_its_workers():
+    port = services.free_port()
+    with services.Gateway(["http://127.0.0.1:%d" % port]) as gateway, gateway.client() as c:
+        with pytest.raises(grpc.RpcError) as e:
+            c.run("SELECT 1")
+        assert e.value.code() == grpc.StatusCode.UNAVAILABLE
+        with services.Worker({"x": ":memory:"}, listen="127.0.0.1:%d" % port):
+            services.wait_until(lambda: gateway.status().workers[0].healthy, 5, "the worker is noticed")
+            assert c.rows("SELECT current_database()", database="x") == [("x",)]
+
+
+def test_probes_use_the_token_and_a_worker_with_another_one_is_no_down_worker():
+    with services.Worker({"x": ":memory:"}, token="t") as worker:
+        with services.Gateway([worker.url], token="t") as gateway:
+            assert list(gateway.status("t").workers[0].databases) == ["x"]
+        with services.Gateway([worker.url]) as gateway, gateway.client("t") as c:
+            assert gateway.status().workers[0].healthy and not gateway.status().workers[0].databases
+            assert c.rows("SELECT 1") == [(1,)]
+
+
+def test_registered_worker_that_drains_gets_no_more():
+    with services.Gateway() as gateway, gateway.client() as c:
+        one = services.Worker({"one": ":memory:"}, gateway=gateway.url)
+        with services.Worker({"two": ":memory:"}, gateway=gateway.url):
+            services.wait_until(lambda: len(gateway.status().workers) == 2, 5, "both have registered")
+            call = c.call(ENDLESS, database="one", execution_id="long")
+            services.wait_until(lambda: one.status().in_flight == 1, 5, "the query runs")
+            one.send_signal(signal.SIGTERM)
+            services.wait_until(lambda: len(gateway.status().workers) == 1, 5, "the gateway has forgotten it")
+            assert one.alive()
+            for _ in range(4):
+                assert c.rows("SELECT current_database()") == [("two",)]
+            c.cancel("long")
+            list(call)
+            one.stop()
+    assert "worker left" in gateway.stderr() and "worker unreachable" not in gateway.stderr()

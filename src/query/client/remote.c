@@ -158,14 +158,14 @@ out:
     return rc;
 }
 
-od_code od_remote_status(od_remote *remote, int64_t timeout_ms, od_status *out, od_error *err)
+od_code od_remote_status(od_remote *remote, int64_t timeout_ms, od_interrupt interrupt, od_status *out, od_error *err)
 {
     od_msg *request = NULL, *reply = NULL;
     od_code rc;
 
     *out = (od_status){0};
     OD_TRY(od_status_request_encode(remote_token(remote), &request, err));
-    OD_TRY(od_remote_call(remote, OD_PATH_STATUS, request, timeout_ms, (od_interrupt){0}, &reply, err));
+    OD_TRY(od_remote_call(remote, OD_PATH_STATUS, request, timeout_ms, interrupt, &reply, err));
     OD_TRY(od_status_decode(msg_bytes(reply), out, err));
 
 out:
@@ -193,15 +193,15 @@ out:
     return rc;
 }
 
-od_code od_remote_heartbeat(od_remote *remote, const char *worker_id, int64_t timeout_ms, od_interrupt interrupt,
-                            bool *acknowledged, od_error *err)
+static od_code heartbeat(od_remote *remote, const char *worker_id, bool leaving, int64_t timeout_ms,
+                         od_interrupt interrupt, bool *acknowledged, od_error *err)
 {
-    const od_heartbeat heartbeat = {.worker_id = worker_id, .access_token = remote->token.value};
+    const od_heartbeat beat = {.worker_id = worker_id, .access_token = remote->token.value, .leaving = leaving};
     od_msg *request = NULL, *reply = NULL;
     od_code rc;
 
     *acknowledged = false;
-    OD_TRY(od_heartbeat_encode(&heartbeat, &request, err));
+    OD_TRY(od_heartbeat_encode(&beat, &request, err));
     OD_TRY(od_remote_call(remote, OD_PATH_HEARTBEAT, request, timeout_ms, interrupt, &reply, err));
     OD_TRY(od_flag_reply_decode(msg_bytes(reply), acknowledged, err));
 
@@ -209,4 +209,17 @@ out:
     od_msg_unref(request);
     od_msg_unref(reply);
     return rc;
+}
+
+od_code od_remote_heartbeat(od_remote *remote, const char *worker_id, int64_t timeout_ms, od_interrupt interrupt,
+                            bool *acknowledged, od_error *err)
+{
+    return heartbeat(remote, worker_id, false, timeout_ms, interrupt, acknowledged, err);
+}
+
+od_code od_remote_leave(od_remote *remote, const char *worker_id, int64_t timeout_ms, od_error *err)
+{
+    bool known;
+
+    return heartbeat(remote, worker_id, true, timeout_ms, (od_interrupt){0}, &known, err);
 }

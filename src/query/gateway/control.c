@@ -161,7 +161,8 @@ static void handle_heartbeat(control *c, od_slice bytes)
         return;
     }
     if (pass(c, register_token(c->gateway), od_slice_str(heartbeat.access_token)))
-        reply_flag(c, registry_heartbeat(c->gateway->registry, heartbeat.worker_id, od_clock_ns()));
+        reply_flag(c, heartbeat.leaving ? registry_leave(c->gateway->registry, heartbeat.worker_id)
+                                        : registry_heartbeat(c->gateway->registry, heartbeat.worker_id, od_clock_ns()));
     od_heartbeat_release(&heartbeat);
 }
 

@@ -10,6 +10,7 @@
 
 #include "query/gateway.h"
 #include "query/gateway/admit.h"
+#include "query/gateway/probe.h"
 #include "query/gateway/registry.h"
 #include "query/wire.h"
 
@@ -56,6 +57,7 @@ struct od_gateway {
     int64_t start_ns;
     admit *admit;
     registry *registry;
+    prober *prober; /* NULL: there is no fixed worker */
     atomic_bool draining;
     atomic_uint_fast64_t total, errors, cancelled;
 

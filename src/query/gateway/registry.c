@@ -46,7 +46,7 @@ static worker_entry *entry_ref(worker_entry *worker)
 
 bool worker_entry_healthy(const worker_entry *worker, int64_t now_ns)
 {
-    return atomic_load(&worker->down_until_ns) <= now_ns;
+    return atomic_load(&worker->down_until_ns) <= now_ns && !atomic_load(&worker->silent);
 }
 
 void worker_entry_failed(worker_entry *worker, int64_t now_ns)
@@ -102,7 +102,7 @@ static od_code entry_make(const od_registration *what, const od_endpoint *endpoi
 
 static bool entry_declares(const worker_entry *w, const od_registration *what, const od_endpoint *endpoint)
 {
-    if (w->fixed || w->database_count != what->database_count || w->max_concurrency != what->max_concurrency ||
+    if (w->database_count != what->database_count || w->max_concurrency != what->max_concurrency ||
         strcmp(w->endpoint.authority, endpoint->authority) != 0 ||
         strcmp(w->compute_context, what->compute_context) != 0)
         return false;
@@ -250,7 +250,8 @@ od_code registry_register(registry *r, const od_registration *registration, int6
         return rc;
     pthread_mutex_lock(&r->lock);
     for (size_t i = 0; i < r->count; i++) {
-        if (strcmp(r->list[i]->id, w->id) == 0 && entry_declares(r->list[i], registration, &endpoint)) {
+        if (!r->list[i]->fixed && strcmp(r->list[i]->id, w->id) == 0 &&
+            entry_declares(r->list[i], registration, &endpoint)) {
             /* The same again: it keeps its counts. It may have been restarted, so it is dialled at once. */
             atomic_store(&r->list[i]->seen_ns, now_ns);
             atomic_store(&r->list[i]->down_until_ns, 0);
@@ -284,6 +285,65 @@ bool registry_heartbeat(registry *r, const char *worker_id, int64_t now_ns)
     }
     pthread_mutex_unlock(&r->lock);
     return known;
+}
+
+bool registry_leave(registry *r, const char *worker_id)
+{
+    char quoted[600];
+    bool known = false;
+
+    pthread_mutex_lock(&r->lock);
+    for (size_t i = r->count; i-- > 0;) {
+        if (!r->list[i]->fixed && strcmp(r->list[i]->id, worker_id) == 0) {
+            list_remove(r, i);
+            known = true;
+        }
+    }
+    pthread_mutex_unlock(&r->lock);
+    if (known)
+        od_log(OD_LOG_INFO, "gateway", "worker left", "worker=%s", od_log_quote(worker_id, quoted, sizeof quoted));
+    return known;
+}
+
+/* ---- fixed workers ---- */
+
+static void set_silent(worker_entry *w, bool silent, const char *why)
+{
+    char quoted[1200];
+    bool was = atomic_exchange(&w->silent, silent);
+
+    if (silent && !was && atomic_load(&w->failures) == 0)
+        od_log(OD_LOG_WARN, "gateway", "worker unreachable", "worker=%s why=%s", w->endpoint.authority,
+               od_log_quote(why, quoted, sizeof quoted));
+    if (silent)
+        return;
+    if (was && atomic_load(&w->failures) == 0)
+        od_log(OD_LOG_INFO, "gateway", "worker reachable again", "worker=%s", w->endpoint.authority);
+    worker_entry_answered(w);
+}
+
+void registry_probed(registry *r, const od_endpoint *endpoint, const od_registration *found, const char *why,
+                     int64_t now_ns)
+{
+    worker_entry *fresh = NULL;
+
+    /* Without memory for what is new, the worker stays what it was until the next probe. */
+    if (found && entry_make(found, endpoint, true, now_ns, &fresh, NULL) != OD_OK)
+        return;
+    pthread_mutex_lock(&r->lock);
+    for (size_t i = 0; i < r->count; i++) {
+        worker_entry *w = r->list[i];
+
+        if (!w->fixed || strcmp(w->endpoint.authority, endpoint->authority) != 0)
+            continue;
+        set_silent(w, !found, why);
+        if (fresh && !entry_declares(w, found, endpoint)) {
+            r->list[i] = entry_ref(fresh);
+            worker_entry_unref(w);
+        }
+    }
+    pthread_mutex_unlock(&r->lock);
+    worker_entry_unref(fresh);
 }
 
 unsigned registry_evict(registry *r, int64_t now_ns)

@@ -24,6 +24,7 @@ typedef struct worker_entry {
     atomic_uint in_flight;
     _Atomic int64_t down_until_ns; /* not healthy before */
     atomic_uint failures;          /* connects in a row that failed */
+    atomic_bool silent;            /* a fixed one: the last probe had no answer */
 } worker_entry;
 
 void worker_entry_unref(worker_entry *worker);
@@ -43,6 +44,11 @@ OD_MUST_CHECK od_code registry_register(registry *r, const od_registration *regi
                                         od_error *err);
 /* False: not known, it shall register. */
 bool registry_heartbeat(registry *r, const char *worker_id, int64_t now_ns);
+/* A worker is stopping: forgets it. False: not known. */
+bool registry_leave(registry *r, const char *worker_id);
+/* What was learned of the fixed worker at ENDPOINT; FOUND NULL: it does not take executions, for the reason WHY. */
+void registry_probed(registry *r, const od_endpoint *endpoint, const od_registration *found, const char *why,
+                     int64_t now_ns);
 /* Forgets those not heard of for REGISTRY_EVICT_NS. Returns how many. */
 unsigned registry_evict(registry *r, int64_t now_ns);
 size_t registry_count(registry *r);

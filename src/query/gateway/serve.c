@@ -10,7 +10,7 @@
 #include "base/banned.h"
 
 enum { DEFAULT_IN_FLIGHT = 64, DEFAULT_QUEUED = 256, DEFAULT_QUEUE_MS = 30000, DEFAULT_EXECUTE_MS = 300000 };
-enum { DEFAULT_CANCEL_MS = 10000 };
+enum { DEFAULT_CANCEL_MS = 10000, DEFAULT_PROBE_MS = 5000, FIRST_PROBE_MS = 2000 };
 
 /* ---- create, free ---- */
 
@@ -57,6 +57,11 @@ od_code od_gateway_create(const od_gateway_options *options, od_gateway **out, o
     OD_TRY(admit_create(slots_of(options), queue_of(options), &g->admit, err));
     OD_TRY(registry_create(options->workers, options->worker_count, &g->registry, err));
     OD_TRY(janitor_start(g, err));
+    if (options->worker_count > 0 && options->probe_ms >= 0) {
+        OD_TRY(prober_start(g->registry, options->workers, options->worker_count, &g->token,
+                            options->probe_ms ? options->probe_ms : DEFAULT_PROBE_MS, &g->prober, err));
+        prober_wait(g->prober, od_deadline_in_ms(FIRST_PROBE_MS));
+    }
     *out = g;
     g = NULL;
 
@@ -81,6 +86,7 @@ void od_gateway_free(od_gateway *gateway)
 {
     if (!gateway)
         return;
+    prober_stop(gateway->prober);
     janitor_stop(gateway);
     admit_free(gateway->admit);
     registry_free(gateway->registry);

@@ -164,6 +164,7 @@ od_code od_heartbeat_encode(const od_heartbeat *h, od_msg **out, od_error *err)
 
     pb.worker_id = text(h->worker_id);
     pb.access_token = text(h->access_token);
+    pb.leaving = h->leaving;
     return pack(&pb.base, out, err);
 }
 
@@ -175,7 +176,8 @@ od_code od_heartbeat_decode(od_slice message, od_heartbeat *out, od_error *err)
     *out = (od_heartbeat){0};
     rc = unpack(&openduck__v1__heartbeat_request__descriptor, message, REGISTRATION_MAX, &pb, err);
     if (rc == OD_OK)
-        *out = (od_heartbeat){.worker_id = pb->worker_id, .access_token = pb->access_token, .owned = pb};
+        *out = (od_heartbeat){
+            .worker_id = pb->worker_id, .access_token = pb->access_token, .leaving = pb->leaving, .owned = pb};
     return rc;
 }
 

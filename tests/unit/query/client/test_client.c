@@ -228,7 +228,7 @@ static void test_nobody_there_names_the_endpoint(void **state)
     remote = connect_to(other.address, 5000);
     assert_int_equal(run(remote, "f o", &payloads, &err), OD_E_UNAVAILABLE);
     assert_non_null(strstr(err.message, other.address));
-    assert_int_equal(od_remote_status(remote, 1000, &status, &err), OD_E_UNAVAILABLE);
+    assert_int_equal(od_remote_status(remote, 1000, (od_interrupt){0}, &status, &err), OD_E_UNAVAILABLE);
     assert_non_null(strstr(err.message, other.address));
     od_remote_unref(remote);
 }

@@ -181,6 +181,66 @@ static void test_the_number_of_workers_is_bounded(void **state)
     registry_free(r);
 }
 
+static void test_probe_teaches_the_databases_of_a_fixed_worker(void **state)
+{
+    static const char *const sales[] = {"sales"}, *const hr[] = {"hr"};
+    const od_endpoint fixed[] = {endpoint("127.0.0.1:1"), endpoint("127.0.0.1:2")};
+    od_registration found = registration("127.0.0.1:1", "127.0.0.1:1", sales, 1);
+    registry *r;
+
+    (void)state;
+    assert_int_equal(registry_create(fixed, 2, &r, NULL), OD_OK);
+    registry_probed(r, &fixed[0], &found, "", S);
+    found.databases = hr;
+    registry_probed(r, &fixed[1], &found, "", S);
+    for (int i = 0; i < 4; i++) {
+        assert_string_equal(pick(r, "sales", S), "127.0.0.1:1");
+        assert_string_equal(pick(r, "HR", S), "127.0.0.1:2");
+    }
+    assert_string_equal(pick(r, "other", S), "NOT_FOUND");
+    /* It comes back as something else. */
+    registry_probed(r, &fixed[1], NULL, "gone", S);
+    found.databases = sales;
+    registry_probed(r, &fixed[1], &found, "", S);
+    assert_string_equal(pick(r, "hr", S), "NOT_FOUND");
+    assert_int_equal(registry_count(r), 2);
+    registry_free(r);
+}
+
+static void test_silent_worker_is_skipped_until_it_answers(void **state)
+{
+    const od_endpoint fixed[] = {endpoint("127.0.0.1:1"), endpoint("127.0.0.1:2")};
+    const od_registration found = registration("", "", NULL, 0);
+    int second = 0;
+    registry *r;
+
+    (void)state;
+    assert_int_equal(registry_create(fixed, 2, &r, NULL), OD_OK);
+    registry_probed(r, &fixed[1], NULL, "connection refused", S);
+    for (int i = 0; i < 4; i++)
+        assert_string_equal(pick(r, "", 1000 * S), "127.0.0.1:1");
+    registry_probed(r, &fixed[1], &found, "", 1000 * S);
+    for (int i = 0; i < 4; i++)
+        second += strcmp(pick(r, "", 1000 * S), "127.0.0.1:2") == 0;
+    assert_int_equal(second, 2);
+    registry_free(r);
+}
+
+static void test_worker_that_leaves_is_forgotten(void **state)
+{
+    const od_registration w = registration("w", "127.0.0.1:9", NULL, 0);
+    registry *r;
+
+    (void)state;
+    assert_int_equal(registry_create(NULL, 0, &r, NULL), OD_OK);
+    assert_int_equal(registry_register(r, &w, S, NULL), OD_OK);
+    assert_false(registry_leave(r, "v"));
+    assert_true(registry_leave(r, "w"));
+    assert_false(registry_leave(r, "w"));
+    assert_int_equal(registry_count(r), 0);
+    registry_free(r);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +250,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_fixed_ones_stay_and_join_those_that_register),
         cmocka_unit_test(test_a_worker_that_failed_is_left_out_for_longer_each_time),
         cmocka_unit_test(test_the_number_of_workers_is_bounded),
+        cmocka_unit_test(test_probe_teaches_the_databases_of_a_fixed_worker),
+        cmocka_unit_test(test_silent_worker_is_skipped_until_it_answers),
+        cmocka_unit_test(test_worker_that_leaves_is_forgotten),
     };
 
     if (argc > 1)

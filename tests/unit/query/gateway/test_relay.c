@@ -38,6 +38,8 @@ static void gate_start(gate *g, od_gateway_options options)
         options.workers = workers;
         options.worker_count = 1;
     }
+    if (options.probe_ms == 0)
+        options.probe_ms = -1;
     assert_int_equal(od_gateway_create(&options, &g->gateway, NULL), OD_OK);
     rpc.methods = od_gateway_methods(&rpc.method_count);
     rpc.service = g->gateway;
@@ -187,7 +189,7 @@ static void test_token(void **state)
         if (rows[i].text)
             assert_non_null(strstr(err.message, rows[i].text));
         assert_int_equal(od_remote_cancel(remote, "x", &flag, NULL), rows[i].rc);
-        assert_int_equal(od_remote_status(remote, 1000, &status, NULL), rows[i].rc);
+        assert_int_equal(od_remote_status(remote, 1000, (od_interrupt){0}, &status, NULL), rows[i].rc);
         od_status_release(&status);
         assert_int_equal(od_remote_register(remote, &w, 1000, (od_interrupt){0}, &flag, NULL), rows[i].rc);
         assert_int_equal(flag, rows[i].rc == OD_OK);
@@ -534,7 +536,7 @@ static void test_status_lists_what_runs(void **state)
     assert_int_equal(run(remote, "eIO f o", &payloads, &err), OD_E_IO);
     result = start(remote, "b1000", "mine", NULL);
     ASSERT_EVENTUALLY(od_result_ready(result) && od_gateway_executions(g.gateway) == 1);
-    assert_int_equal(od_remote_status(remote, 1000, &status, NULL), OD_OK);
+    assert_int_equal(od_remote_status(remote, 1000, (od_interrupt){0}, &status, NULL), OD_OK);
     assert_string_equal(status.version, "0.1");
     assert_string_equal(status.role, "gateway");
     assert_int_equal(status.in_flight, 1);
@@ -553,7 +555,7 @@ static void test_status_lists_what_runs(void **state)
     od_status_release(&status);
     od_result_free(result);
     ASSERT_EVENTUALLY(od_gateway_executions(g.gateway) == 0);
-    assert_int_equal(od_remote_status(remote, 1000, &status, NULL), OD_OK);
+    assert_int_equal(od_remote_status(remote, 1000, (od_interrupt){0}, &status, NULL), OD_OK);
     assert_int_equal(status.cancelled_total, 1);
     assert_int_equal(status.workers[0].in_flight, 0);
     od_status_release(&status);

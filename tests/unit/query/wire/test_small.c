@@ -74,7 +74,7 @@ static void test_registration_above_its_limit_is_refused(void **state)
 
 static void test_heartbeat_both_ways(void **state)
 {
-    const od_heartbeat in = {.worker_id = "w", .access_token = NULL};
+    const od_heartbeat in = {.worker_id = "w", .access_token = NULL, .leaving = true};
     od_heartbeat out;
     od_msg *msg = NULL;
 
@@ -83,6 +83,7 @@ static void test_heartbeat_both_ways(void **state)
     assert_int_equal(od_heartbeat_decode(bytes_of(msg), &out, NULL), OD_OK);
     assert_string_equal(out.worker_id, "w");
     assert_string_equal(out.access_token, "");
+    assert_true(out.leaving);
     od_heartbeat_release(&out);
     od_msg_unref(msg);
 }

@@ -394,7 +394,7 @@ static void test_status(void **state)
     stand *s = open_stand(&(setup){.concurrency = 7});
     od_status status = {0};
     assert_ok(sql(s, "SELECT 1"));
-    assert_ok(od_remote_status(s->remote, 5000, &status, &err));
+    assert_ok(od_remote_status(s->remote, 5000, (od_interrupt){0}, &status, &err));
     assert_string_equal(status.role, "worker");
     assert_string_equal(status.duckdb_version, od_engine_version());
     assert_int_equal(status.max_in_flight, 7);
