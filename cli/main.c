@@ -69,18 +69,26 @@ od_code command_connect(const od_options *options, const char *database, int64_t
     return od_remote_create(&remote, out, err);
 }
 
-/* A token on the command line is seen by whoever lists processes: it is copied by now, so it goes. */
-static void hide_token(int argc, char **argv)
+/* The value of the flag NAME at argv[*at], which may be the next argument; NULL if it is another one. */
+static char *value_of(const char *name, int argc, char **argv, int *at)
 {
-    static const char flag[] = "--token";
+    size_t len = strlen(name);
 
+    if (strncmp(argv[*at], name, len) != 0)
+        return NULL;
+    if (argv[*at][len] == '=')
+        return argv[*at] + len + 1;
+    return argv[*at][len] == '\0' && *at + 1 < argc ? argv[++*at] : NULL;
+}
+
+/* A token on the command line is seen by whoever lists processes: it is copied by now, so it goes. */
+static void hide_tokens(int argc, char **argv)
+{
     for (int i = 0; i < argc; i++) {
-        char *value = NULL;
+        char *value = value_of("--token", argc, argv, &i);
 
-        if (strcmp(argv[i], flag) == 0 && i + 1 < argc)
-            value = argv[++i];
-        else if (strncmp(argv[i], "--token=", sizeof flag) == 0)
-            value = argv[i] + sizeof flag;
+        if (!value)
+            value = value_of("--worker-token", argc, argv, &i);
         if (value)
             memset(value, '*', strlen(value));
     }
@@ -96,7 +104,7 @@ static int run(size_t at, int argc, char **argv)
     started.command = commands[at].bit;
     started.argc = argc;
     started.argv = argv;
-    hide_token(argc, argv);
+    hide_tokens(argc, argv);
     if (rc != OD_OK)
         return command_fail(commands[at].name, rc, &err);
     if (od_options_help_wanted(options)) {

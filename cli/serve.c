@@ -136,6 +136,7 @@ int command_gateway(const od_options *options)
 
     daemon_block_signals();
     fill_options(options, &gateway_options);
+    gateway_options.register_token = od_options_secret(options, OD_OPT_WORKER_TOKEN);
     OD_TRY(parse_workers(options, &workers, &gateway_options.worker_count, &err));
     gateway_options.workers = workers;
     OD_TRY(daemon_check(options, OD_OPT_LISTEN, &err));

@@ -52,7 +52,8 @@ static od_code join(const od_options *options, const od_engine *engine, uint16_t
 {
     const char *advertise = od_options_str(options, OD_OPT_ADVERTISE);
     const char *id = od_options_str(options, OD_OPT_WORKER_ID);
-    const od_secret *token = od_options_secret(options, OD_OPT_TOKEN);
+    const od_secret *own = od_options_secret(options, OD_OPT_WORKER_TOKEN);
+    const od_secret *token = own->len > 0 ? own : od_options_secret(options, OD_OPT_TOKEN);
     od_remote_options remote = {.connect_timeout_ms = od_options_ms(options, OD_OPT_CONNECT_TIMEOUT), .token = *token};
     size_t count = od_engine_database_count(engine);
     od_code rc;

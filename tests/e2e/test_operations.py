@@ -180,3 +180,26 @@ def test_registered_worker_that_drains_gets_no_more():
             list(call)
             one.stop()
     assert "worker left" in gateway.stderr() and "worker unreachable" not in gateway.stderr()
+
+
+def test_worker_token_is_for_workers_alone(pb):
+    env = {"OPENDUCK_WORKER_TOKEN": "w-secret"}
+    with services.Gateway((), "--worker-token", "w-secret", token="c-secret") as gateway:
+        with open("/proc/%d/cmdline" % gateway.pid) as f:
+            assert "w-secret" not in f.read()
+        with gateway.client("c-secret") as c:
+            registration = pb.WorkerRegistration(worker_id="x", endpoint="127.0.0.1:1", access_token="c-secret")
+            with pytest.raises(grpc.RpcError) as e:
+                c.execution.RegisterWorker(registration, timeout=10)
+            assert e.value.code() == grpc.StatusCode.UNAUTHENTICATED
+            with pytest.raises(grpc.RpcError) as e:
+                c.execution.Heartbeat(pb.HeartbeatRequest(worker_id="x", access_token="c-secret"), timeout=10)
+            assert e.value.code() == grpc.StatusCode.UNAUTHENTICATED
+            with services.Worker({"x": ":memory:"}, token="c-secret", gateway=gateway.url) as stranger:
+                logged(stranger, "cannot register")
+                assert not c.status().workers
+            with services.Worker({"x": ":memory:"}, token="c-secret", gateway=gateway.url, env=env):
+                services.wait_until(lambda: len(c.status().workers) == 1, 5, "the worker registers")
+                assert c.rows("SELECT 1") == [(1,)]
+        with pytest.raises(grpc.RpcError), gateway.client("w-secret") as c:
+            c.status()
