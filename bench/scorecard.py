@@ -22,6 +22,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PEERS_FILE = pathlib.Path(os.environ.get("OPENDUCK_PEERS", ROOT.parent / "shared" / "bench" / "peers.py"))
@@ -92,26 +93,37 @@ def measure(args):
     env = {
         **{k: v for k, v in os.environ.items() if not k.startswith("OPENDUCK_")},
         "OPENDUCK_EXT": str(extension),
-        "OPENDUCK_SERVE": "exec %s serve --log warn --db db={db} --listen 127.0.0.1:{port}" % server,
+        "OPENDUCK_SERVE": "exec %s serve --log error --db db={db} --listen 127.0.0.1:{port}" % server,
     }
     if args.quick:
         quick = {"PERF_SF": "0.1", "PERF_E": "200", "PERF_F": "2", "PERF_DIR": "/dev/shm/perf-quick"}
         env = {**env, **{k: env.get(k, v) for k, v in quick.items()}}
     me = [sys.executable, str(pathlib.Path(__file__).resolve())]
     subprocess.run([sys.executable, str(PEERS_FILE), "prepare"], env=env, check=True, stderr=subprocess.DEVNULL)
-    done = subprocess.run(
-        isolated([*me, "run", args.peers, args.workloads, str(args.runs)]),
-        env=env,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    if done.returncode != 0 or not rows:
-        sys.exit("scorecard: the run failed (%s)" % done.returncode)
-    if args.raw:
-        pathlib.Path(args.raw).write_text("".join(json.dumps(r) + "\n" for r in rows))
+    # Lines come as runs end, so that a run that is stopped still has something to say.
+    with open(args.raw, "w+") if args.raw else tempfile.TemporaryFile("w+") as out:
+        run = subprocess.Popen(isolated([*me, "run", args.peers, args.workloads, str(args.runs)]), env=env, stdout=out)
+        signal.signal(signal.SIGTERM, lambda *_: stop(run))
+        try:
+            code = run.wait()
+        except KeyboardInterrupt:
+            stop(run)
+            code = run.wait()
+        out.seek(0)
+        rows = [json.loads(line) for line in out if line.startswith("{") and line.endswith("\n")]
+    if not rows:
+        sys.exit("scorecard: the run failed (%s)" % code)
     return rows
+
+
+def stop(run):
+    """Ends the run and what it started: its last descendant that is peers.py stops the servers."""
+    import psutil
+
+    family = [psutil.Process(run.pid), *psutil.Process(run.pid).children(recursive=True)]
+    for process in family:
+        if "scorecard.py" in " ".join(process.cmdline()) and " run " in " ".join(process.cmdline()):
+            process.terminate()
 
 
 def medians(rows):
@@ -202,7 +214,7 @@ def main():
         return child(load_peers(), argv)
     if argv[:1] == ["run"]:
         space = argparse.Namespace(
-            peers=argv[1], workloads=argv[2], n=int(argv[3]), timeout=600, max_foreign=0.15, retries=1, wait=10
+            peers=argv[1], workloads=argv[2], n=int(argv[3]), timeout=600, max_foreign=0.15, retries=1, wait=3
         )
         return load_peers().run(space)
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
