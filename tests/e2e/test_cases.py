@@ -32,7 +32,7 @@ JUDGED = {}
 pytestmark = [pytest.mark.extension, pytest.mark.cases, pytest.mark.timeout(600)]
 
 
-@pytest.mark.parametrize("topology", ["serve", "gateway"])
+@pytest.mark.parametrize("topology", ["serve", "gateway"] if services.SLOW == 1 else ["serve"])
 @pytest.mark.parametrize("case", sorted(WRITES))
 def test_case_gives_the_answers_of_plain_duckdb(case, topology):
     runner = services.CASES / "run_case.py"
