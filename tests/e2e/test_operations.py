@@ -203,3 +203,18 @@ def test_worker_token_is_for_workers_alone(pb):
                 assert c.rows("SELECT 1") == [(1,)]
         with pytest.raises(grpc.RpcError), gateway.client("w-secret") as c:
             c.status()
+
+
+# ---------------------------------------------------------------- status
+
+
+@pytest.mark.parametrize("kind", [services.Serve, services.Stack])
+def test_status_shows_the_bytes_of_what_runs(kind):
+    with kind({"x": ":memory:"}) as s, s.client() as c:
+        call = c.call("SELECT i, repeat('x', 100) FROM range(1000000000) t(i)", execution_id="long")
+        received = 0
+        while received < 5 << 20:
+            received += next(call).ByteSize()
+        [running] = s.status().running
+        assert running.execution_id == "long" and running.bytes_sent >= received
+        call.cancel()

@@ -194,7 +194,7 @@ static void status_parts_release(status_parts *p)
 static void fill_running(status_parts *p, int64_t now_ns)
 {
     for (size_t i = 0; i < p->flow_count; i++) {
-        const flow *f = p->flows[i];
+        flow *f = p->flows[i];
         size_t len = f->asked.database.len < sizeof p->databases[i] ? f->asked.database.len : 0;
 
         if (len > 0)
@@ -204,7 +204,7 @@ static void fill_running(status_parts *p, int64_t now_ns)
             .execution_id = f->id,
             .database = p->databases[i],
             .elapsed_ms = (uint64_t)((now_ns - f->start_ns) / 1000000),
-            .bytes_sent = atomic_load(&f->bytes),
+            .bytes_sent = flow_bytes(f),
         };
     }
 }

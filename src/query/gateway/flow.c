@@ -126,6 +126,16 @@ flow **flow_map_list(od_gateway *gateway, size_t *count)
     return list;
 }
 
+uint64_t flow_bytes(flow *f)
+{
+    const od_worker_run *run;
+
+    pthread_mutex_lock(&f->lock);
+    run = f->run; /* lives as long as the flow */
+    pthread_mutex_unlock(&f->lock);
+    return run ? od_worker_run_bytes(run) : atomic_load(&f->bytes);
+}
+
 /* ---- the end ---- */
 
 /* The one place where an execution leaves. */

@@ -84,6 +84,8 @@ bool flow_fail(flow *f, const od_error *why);
 void flow_stop(flow *f, od_code code, const char *why);
 /* Stops it and tells the client why. */
 void flow_end(flow *f, od_code code, const char *why);
+/* Sent to the client so far. */
+uint64_t flow_bytes(flow *f);
 /* Starts what admission lets in. */
 void flow_start_all(ticket *granted);
 /* Enters it in the map. OD_E_EXISTS: its id runs already. */

@@ -92,6 +92,11 @@ static void handle_cancel(served *s, od_rpc_call *call, od_msg *msg)
 
 /* ---- GetStatus ---- */
 
+uint64_t od_worker_run_bytes(const od_worker_run *run)
+{
+    return atomic_load(&run->bytes);
+}
+
 enum { MAX_SHOWN = 256 };
 
 typedef struct {
@@ -111,7 +116,7 @@ static void list_running(od_worker *worker, running_list *list)
         list->running[i] = (od_status_running){.execution_id = list->ids[i],
                                                .database = "",
                                                .elapsed_ms = (uint64_t)((now - run->start_ns) / 1000000),
-                                               .bytes_sent = atomic_load(&run->bytes)};
+                                               .bytes_sent = od_worker_run_bytes(run)};
     }
     (void)pthread_mutex_unlock(&worker->lock);
 }
