@@ -9,12 +9,13 @@ int command_cancel(const od_options *options)
 {
     size_t count;
     const char *id = od_options_args(options, &count)[0];
+    const od_remote_options wanted = {.cancel_timeout_ms = od_options_ms(options, OD_OPT_CANCEL_TIMEOUT)};
     od_remote *remote = NULL;
     bool acknowledged = false;
     od_error err;
     od_code rc;
 
-    OD_TRY(command_connect(options, NULL, 0, od_options_ms(options, OD_OPT_CANCEL_TIMEOUT), &remote, &err));
+    OD_TRY(command_connect(options, NULL, &wanted, &remote, &err));
     OD_TRY(od_remote_cancel(remote, id, &acknowledged, &err));
     if (od_options_bool(options, OD_OPT_JSON)) {
         fputs("{\"execution_id\": ", stdout);

@@ -21,8 +21,9 @@ int command_fail(const char *command, od_code code, const od_error *err);
 /* Reads the process's own command line, environment and --config file once more. The caller frees *out. */
 OD_MUST_CHECK od_code command_read_again(od_options **out, od_error *err);
 
-/* The remote that --endpoint, --token and, if there is one, --database name. CANCEL_MS, EXECUTE_MS 0: the defaults. */
-OD_MUST_CHECK od_code command_connect(const od_options *options, const char *database, int64_t execute_ms,
-                                      int64_t cancel_ms, od_remote **out, od_error *err);
+/* The remote that --endpoint, --token and, if there is one, --database name. WANTED (NULL: nothing) has what only some commands
+ * take: timeouts, max_message. */
+OD_MUST_CHECK od_code command_connect(const od_options *options, const char *database, const od_remote_options *wanted,
+                                      od_remote **out, od_error *err);
 
 #endif

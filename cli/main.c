@@ -44,17 +44,16 @@ od_code command_read_again(od_options **out, od_error *err)
     return od_options_parse(started.command, started.argc, started.argv, getenv, out, err);
 }
 
-od_code command_connect(const od_options *options, const char *database, int64_t execute_ms, int64_t cancel_ms,
+od_code command_connect(const od_options *options, const char *database, const od_remote_options *wanted,
                         od_remote **out, od_error *err)
 {
     const od_secret *token = od_options_secret(options, OD_OPT_TOKEN);
-    od_remote_options remote = {.connect_timeout_ms = od_options_ms(options, OD_OPT_CONNECT_TIMEOUT),
-                                .execute_timeout_ms = execute_ms,
-                                .cancel_timeout_ms = cancel_ms};
+    od_remote_options remote = wanted ? *wanted : (od_remote_options){0};
     char name[1024];
     od_code rc;
 
     *out = NULL;
+    remote.connect_timeout_ms = od_options_ms(options, OD_OPT_CONNECT_TIMEOUT);
     rc = od_endpoint_parse(od_slice_str(od_options_str(options, OD_OPT_ENDPOINT)), &remote.endpoint, err);
     if (rc != OD_OK) {
         od_error_prefix(err, "--endpoint");

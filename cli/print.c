@@ -333,6 +333,13 @@ od_code printer_end(printer *p, od_error *err)
     return check_out(p, err);
 }
 
+void printer_cut(printer *p)
+{
+    if (p->format == PRINT_TABLE && !p->sized && p->sampled > 0)
+        print_sample(p);
+    fflush(p->out);
+}
+
 void printer_free(printer *p)
 {
     if (!p)

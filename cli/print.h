@@ -22,6 +22,8 @@ OD_MUST_CHECK od_code printer_create(FILE *out, print_format format, const print
 OD_MUST_CHECK od_code printer_row(printer *p, const od_slice *values, od_error *err);
 /* What is left to print. */
 OD_MUST_CHECK od_code printer_end(printer *p, od_error *err);
+/* For rows that end in an error: prints those that were held back, and does not close the table. */
+void printer_cut(printer *p);
 void printer_free(printer *p); /* NULL allowed */
 
 #endif

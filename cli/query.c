@@ -91,7 +91,7 @@ static od_code make_columns(const struct ArrowSchema *schema, print_column **out
 
 static print_format format_of(const od_options *options)
 {
-    const char *format = od_options_str(options, OD_OPT_FORMAT);
+    const char *format = od_options_bool(options, OD_OPT_JSON) ? "json" : od_options_str(options, OD_OPT_FORMAT);
 
     return strcmp(format, "csv") == 0 ? PRINT_CSV : strcmp(format, "json") == 0 ? PRINT_JSON : PRINT_TABLE;
 }
@@ -139,6 +139,10 @@ static od_code print_rows(result_stream *stream, const od_options *options, prog
     for (;;) {
         OD_TRY(od_render_next(render, &rows, err));
         progress_hide(told);
+        if (rows == 0 && stream->failed) {
+            rc = stream->error.code;
+            goto out;
+        }
         /* The head comes with the first rows, so that an error in place of them is all that is printed. */
         if (!p)
             OD_TRY(printer_create(stdout, format, columns, count, null_text(options), &p, err));
@@ -156,6 +160,8 @@ out:
         *err = stream->error;
         rc = stream->error.code;
     }
+    if (rc != OD_OK && p && !ferror(stdout))
+        printer_cut(p);
     printer_free(p);
     od_render_free(render);
     od_free(columns);
@@ -189,18 +195,29 @@ out:
     return rc;
 }
 
+static od_code check_options(const od_options *options, od_error *err)
+{
+    if (od_options_bool(options, OD_OPT_JSON) && od_options_given(options, OD_OPT_FORMAT) &&
+        strcmp(od_options_str(options, OD_OPT_FORMAT), "json") != 0)
+        return od_options_reject(options, OD_OPT_FORMAT, "--json asks for json", err);
+    return OD_OK;
+}
+
 int command_query(const od_options *options)
 {
     /* The second Ctrl-C does not wait for anything. */
     const struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
     od_remote *remote = NULL;
+    od_remote_options wanted;
     od_error err;
     od_code rc;
 
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    OD_TRY(command_connect(options, od_options_str(options, OD_OPT_DATABASE),
-                           od_options_ms(options, OD_OPT_EXECUTE_TIMEOUT), 0, &remote, &err));
+    OD_TRY(check_options(options, &err));
+    wanted = (od_remote_options){.execute_timeout_ms = od_options_ms(options, OD_OPT_EXECUTE_TIMEOUT),
+                                 .max_message = od_options_size(options, OD_OPT_MAX_MESSAGE)};
+    OD_TRY(command_connect(options, od_options_str(options, OD_OPT_DATABASE), &wanted, &remote, &err));
     errno = 0;
     OD_TRY(run(options, remote, &err));
 

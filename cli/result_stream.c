@@ -45,7 +45,7 @@ static int get_next(struct ArrowArrayStream *stream, struct ArrowArray *out)
     od_code rc = OD_OK;
 
     memset(out, 0, sizeof *out);
-    while (!end && rc == OD_OK && s->payload) {
+    while (!end && !s->failed && rc == OD_OK && s->payload) {
         rc = od_ipc_reader_next_array(s->reader, s->payload, out, &s->error);
         if (rc == OD_OK && out->release) {
             s->rows += (uint64_t)out->length;
@@ -54,10 +54,8 @@ static int get_next(struct ArrowArrayStream *stream, struct ArrowArray *out)
         if (rc == OD_OK)
             rc = next_payload(s, false, &end, &s->error);
     }
-    if (rc == OD_OK)
-        return 0;
-    s->failed = true;
-    return EIO;
+    s->failed = s->failed || rc != OD_OK;
+    return 0;
 }
 
 static const char *get_last_error(struct ArrowArrayStream *stream)

@@ -5,7 +5,8 @@
 #include "arrow/ipc_read.h"
 #include "query/client.h"
 
-/* STREAM may be copied, as DuckDB does; one thread at a time uses it. */
+/* STREAM may be copied, as DuckDB does; one thread at a time uses it. An error of the result is kept in FAILED and ERROR; to
+ * whom reads the stream it looks like an end, so that what came before is not thrown away. */
 typedef struct {
     struct ArrowArrayStream stream;
     od_result *result; /* borrowed */

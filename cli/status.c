@@ -112,7 +112,7 @@ int command_status(const od_options *options)
     od_error err;
     od_code rc;
 
-    OD_TRY(command_connect(options, NULL, 0, 0, &remote, &err));
+    OD_TRY(command_connect(options, NULL, NULL, &remote, &err));
     OD_TRY(od_remote_status(remote, TIMEOUT_MS, (od_interrupt){0}, &status, &err));
     if (od_options_bool(options, OD_OPT_JSON))
         print_json(od_remote_authority(remote), &status);

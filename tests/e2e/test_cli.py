@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 
+import fake
 import pytest
 import services
 
@@ -131,6 +132,32 @@ def test_error_after_rows_is_exit_1(server):
     done = query(server, "SELECT CASE WHEN i = 2999999 THEN 'x' ELSE '1' END::INTEGER AS n FROM big", "--format", "csv")
     assert done.returncode == 1
     assert "onver" in done.stderr
+
+
+def test_table_shows_the_rows_before_an_error():
+    def behave(request, answer):
+        chunks = [c for c in answer(request) if not c.finished]
+        return [*chunks, *fake.FakeServer.fail("broken in the middle", kind=4)]
+
+    with fake.FakeServer(behave=behave, rows_per_payload=3) as s:
+        done = query(s, "SELECT i FROM range(5) t(i)")
+    assert done.returncode == 1 and "broken in the middle" in done.stderr
+    assert re.findall(r"│ +(\d) │", done.stdout) == list("01234")
+    assert "rows)" not in done.stdout
+
+
+def test_query_takes_no_larger_message_than_it_was_told(server):
+    done = query(server, "SELECT repeat('x', 3000000) AS s", "--max-message", "1MiB")
+    assert done.returncode == 1 and done.stdout == "" and "limit" in done.stderr
+    done = query(server, "SELECT repeat('x', 3000000) AS s", "--format", "csv", env={"OPENDUCK_MAX_MESSAGE": "4MiB"})
+    assert done.returncode == 0 and len(done.stdout) > 3000000
+
+
+def test_json_is_short_for_the_format(server):
+    assert query(server, "SELECT 1 AS i", "--json").stdout == '{"i":1}\n'
+    assert query(server, "SELECT 1 AS i", "--json", "--format", "json").returncode == 0
+    done = query(server, "SELECT 1 AS i", "--json", "--format", "csv")
+    assert done.returncode == 2 and "--format" in done.stderr
 
 
 def test_unreachable_server_is_exit_1_soon():

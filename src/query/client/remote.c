@@ -27,7 +27,8 @@ static void remote_free(od_remote *remote)
 od_code od_remote_create(const od_remote_options *options, od_remote **out, od_error *err)
 {
     const od_channel_options channel = {.endpoint = options->endpoint,
-                                        .connect_timeout_ms = options->connect_timeout_ms};
+                                        .connect_timeout_ms = options->connect_timeout_ms,
+                                        .max_message = options->max_message};
     od_remote *remote;
     od_code rc;
 
