@@ -59,6 +59,8 @@ uint64_t od_execution_catalog_version(const od_execution *execution);
 /* Computes and encodes the next payload, a whole IPC stream; *out is NULL after the last. The first call gives a payload even
  * if there are no rows. The first payload holds one chunk of at most 2,048 rows, later ones grow to batch_bytes. */
 OD_MUST_CHECK od_code od_execution_next(od_execution *execution, od_msg **out, od_error *err);
+/* True once the last payload has been given, told by it or by a NULL after it. */
+bool od_execution_done(const od_execution *execution);
 /* From any thread, at any time before _end: stops DuckDB's work; start or next then return OD_E_CANCELLED. */
 void od_execution_interrupt(od_execution *execution);
 void od_execution_end(od_execution *execution); /* NULL allowed */

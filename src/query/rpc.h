@@ -177,6 +177,8 @@ bool od_rpc_call_room(od_rpc_call *call);
 /* As od_rpc_call_send, but first waits until there is room; for threads that are not loops. OD_E_TIMEOUT, OD_E_CANCELLED. */
 OD_MUST_CHECK od_code od_rpc_call_send_wait(od_rpc_call *call, const od_rpc_out *message, od_deadline wait,
                                             od_error *err);
+/* As od_rpc_call_send, but the message may wait for the next one, or the end, of this call, which must follow soon. */
+OD_MUST_CHECK od_code od_rpc_call_hold(od_rpc_call *call, const od_rpc_out *message, od_error *err);
 /* Server side: ends the stream with STATUS once all queued messages have gone out. MESSAGE may be NULL. Later ones are ignored. */
 void od_rpc_call_finish(od_rpc_call *call, int status, const char *message);
 /* od_rpc_call_send and od_rpc_call_finish in one: the peer gets message and status in one piece. On failure nothing is done. */

@@ -12,6 +12,7 @@
 #define OD_ENGINE_ROWS 2048           /* of a DuckDB chunk */
 #define OD_ENGINE_STATEMENTS 64       /* prepared statements kept by a pooled connection */
 #define OD_ENGINE_STATEMENT_TEXT 4096 /* longer SQL is not kept */
+#define OD_ENGINE_BRIEF_NS 300000     /* an end that comes so soon after the first payload comes at once */
 #define OD_ENGINE_IDLE 64             /* pooled connections kept by a database */
 
 /* ---- errors (duck_error.c) ---- */
@@ -36,6 +37,7 @@ OD_MUST_CHECK od_code od_sql_type_append(od_buf *out, duckdb_logical_type type, 
 /* ---- connections (lease.c) ---- */
 
 typedef struct od_statement {
+    bool brief; /* its last run ended at once after its first payload; see od_execution_next */
     struct od_statement *next; /* most recently used first */
     char *sql;
     size_t sql_len;

@@ -374,6 +374,26 @@ static void close_result(od_execution *execution)
     end_effect(execution);
 }
 
+/* A kept statement reads the same data as in its last run (od_lease_find). If that ended at once after its first payload, this
+ * one will too: looking for the end before the payload goes out lets both go in one piece, and delays no row. */
+static od_code look_ahead(od_execution *execution, od_error *err)
+{
+    if (execution->drained || execution->current != NULL || execution->kept == NULL || !execution->kept->brief)
+        return OD_OK;
+    execution->current_row = 0;
+    od_code rc = od_output_fetch(execution, &execution->current, err);
+    execution->kept->brief = execution->drained;
+    return rc;
+}
+
+/* Remembers whether the end came at once after the first payload. */
+static void note_end(od_execution *execution)
+{
+    if (execution->kept != NULL)
+        execution->kept->brief =
+            execution->payloads == 1 && od_clock_ns() - execution->payload_ns < OD_ENGINE_BRIEF_NS;
+}
+
 od_code od_execution_next(od_execution *execution, od_msg **out, od_error *err)
 {
     od_code rc = OD_OK;
@@ -388,6 +408,17 @@ od_code od_execution_next(od_execution *execution, od_msg **out, od_error *err)
         rc = open_result(execution, err);
     if (rc == OD_OK && !execution->describe_only)
         rc = od_output_next(execution, out, err);
+    if (rc == OD_OK && *out != NULL && !execution->describe_only) {
+        execution->payloads++;
+        execution->payload_ns = od_clock_ns();
+        rc = look_ahead(execution, err);
+        if (rc != OD_OK) {
+            od_msg_unref(*out);
+            *out = NULL;
+        }
+    } else if (rc == OD_OK && *out == NULL) {
+        note_end(execution);
+    }
     if (rc != OD_OK || *out == NULL || execution->describe_only || execution->drained) {
         execution->done = true;
         close_result(execution);
@@ -410,6 +441,11 @@ od_code od_output_fetch(od_execution *execution, duckdb_data_chunk *out, od_erro
             return OD_OK;
         duckdb_destroy_data_chunk(out);
     }
+}
+
+bool od_execution_done(const od_execution *execution)
+{
+    return execution->done;
 }
 
 void od_execution_interrupt(od_execution *execution)

@@ -35,6 +35,8 @@ struct od_execution {
     duckdb_pending_result pending;
     duckdb_result result;
     bool started, has_result, drained, done;
+    size_t payloads;    /* given so far */
+    int64_t payload_ns; /* when the last one was */
 
     /* output.c */
     od_native *native; /* NATIVE; its idle home is kept->native */

@@ -333,6 +333,16 @@ od_code od_rpc_call_send_last(od_rpc_call *call, const od_rpc_out *message, od_e
     return send_one(call, message, true, err);
 }
 
+od_code od_rpc_call_hold(od_rpc_call *call, const od_rpc_out *message, od_error *err)
+{
+    od_code rc;
+
+    lock(call);
+    rc = queue(call, message, false, err);
+    unlock(call);
+    return rc;
+}
+
 bool od_rpc_call_room(od_rpc_call *call)
 {
     bool room;

@@ -100,7 +100,8 @@ static void count_bytes(od_worker_run *run, const od_rpc_out *out)
     atomic_fetch_add_explicit(&run->bytes, out->head_len + out->len + out->tail_len, memory_order_relaxed);
 }
 
-static od_code send_payload(job *j, od_msg *payload, od_error *err)
+/* The LAST one goes out with the end of the stream. */
+static od_code send_payload(job *j, od_msg *payload, bool last, od_error *err)
 {
     od_worker_run *run = j->run;
     od_rpc_out out;
@@ -110,7 +111,9 @@ static od_code send_payload(job *j, od_msg *payload, od_error *err)
         return rc;
     do {
         rc = stopped(run, err);
-        if (rc == OD_OK)
+        if (rc == OD_OK && last)
+            rc = od_rpc_call_hold(run->call, &out, err);
+        else if (rc == OD_OK)
             rc = od_rpc_call_send_wait(run->call, &out, od_deadline_in_ms(SEND_SLICE_MS), err);
         else
             return rc;
@@ -169,7 +172,7 @@ static od_code stream(job *j, od_execution *execution, od_error *err)
         j->catalog_version = od_execution_catalog_version(execution);
         if (rc != OD_OK || payload == NULL)
             return rc;
-        rc = send_payload(j, payload, err);
+        rc = send_payload(j, payload, od_execution_done(execution), err);
         od_msg_unref(payload);
         if (rc != OD_OK)
             return rc;

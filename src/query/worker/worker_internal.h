@@ -26,6 +26,7 @@ struct od_worker {
     pthread_cond_t changed;
     od_worker_run *runs; /* all that are in flight */
     bool stopping;
+    bool watch_sleeps; /* the watch waits for a run */
     pthread_t watch;
     bool watching;
 };
