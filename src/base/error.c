@@ -295,6 +295,17 @@ od_code od_code_from_grpc_status(int status)
     return codes[status];
 }
 
+od_code od_code_named(const char *name, size_t len)
+{
+    for (int code = 1; code < OD_CODE_COUNT; code++) {
+        const char *known = od_code_name((od_code)code);
+
+        if (strlen(known) == len && memcmp(known, name, len) == 0)
+            return (od_code)code;
+    }
+    return OD_OK;
+}
+
 void od_bug(const char *file, int line, const char *text)
 {
     fprintf(stderr, "bug at %s:%d: %s\n", file, line, text);

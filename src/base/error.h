@@ -8,6 +8,7 @@
 
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #define OD_MUST_CHECK __attribute__((warn_unused_result))
 #define OD_PRINTF(fmt_arg, first) __attribute__((format(printf, fmt_arg, first)))
@@ -68,6 +69,7 @@ const char *od_code_sqlstate(od_code code);
 bool od_code_retriable(od_code code);
 int od_code_grpc_status(od_code code);
 od_code od_code_from_grpc_status(int status);
+od_code od_code_named(const char *name, size_t len); /* OD_OK: none is called so */
 
 /* Assigns rc and jumps to the function's `out` label on failure. The only macro that jumps. */
 #define OD_TRY(expr)     \

@@ -95,7 +95,7 @@ OD_MUST_CHECK od_code od_call_open(od_channel *channel, const char *path, od_dea
 OD_MUST_CHECK od_code od_call_send(od_call *call, const od_rpc_out *message, bool last, od_deadline wait,
                                    od_error *err);
 /* Receives the next message into *msg (the caller unrefs), or NULL when the stream ended with status OK. Any other status
- * is the returned code with the peer's text: its code by od_code_from_grpc_status. OD_E_TIMEOUT when WAIT passes (the call
+ * is the returned code with the peer's text: the code that a peer of ours tells, else that of od_code_from_grpc_status. OD_E_TIMEOUT when WAIT passes (the call
  * stays open and the receive may be repeated); OD_E_CONNECTION_LOST; OD_E_PROTOCOL; OD_E_TOO_LARGE. */
 OD_MUST_CHECK od_code od_call_recv(od_call *call, od_msg **msg, od_deadline wait, od_error *err);
 /* True if a whole message (or the end) is already here, so that od_call_recv would not block. Reads what the socket has. */
@@ -181,6 +181,8 @@ OD_MUST_CHECK od_code od_rpc_call_send_wait(od_rpc_call *call, const od_rpc_out 
 OD_MUST_CHECK od_code od_rpc_call_hold(od_rpc_call *call, const od_rpc_out *message, od_error *err);
 /* Server side: ends the stream with STATUS once all queued messages have gone out. MESSAGE may be NULL. Later ones are ignored. */
 void od_rpc_call_finish(od_rpc_call *call, int status, const char *message);
+/* As od_rpc_call_finish, and tells a peer of ours CODE if STATUS is its own: several codes share a status. */
+void od_rpc_call_fail(od_rpc_call *call, int status, od_code code, const char *message);
 /* od_rpc_call_send and od_rpc_call_finish in one: the peer gets message and status in one piece. On failure nothing is done. */
 OD_MUST_CHECK od_code od_rpc_call_reply(od_rpc_call *call, const od_rpc_out *message, int status, const char *text,
                                         od_error *err);

@@ -218,3 +218,31 @@ def test_status_shows_the_bytes_of_what_runs(kind):
         [running] = s.status().running
         assert running.execution_id == "long" and running.bytes_sent >= received
         call.cancel()
+
+
+# ---------------------------------------------------------------- errors of a call
+
+
+@pytest.mark.parametrize("through_gateway", [False, True])
+def test_status_of_a_call_tells_its_code(through_gateway):
+    """RESOURCE_EXHAUSTED is for size, too much work and memory: only the name tells whether to try again."""
+    with (
+        services.Worker({"x": ":memory:"}, "--max-message", "1MiB") as worker,
+        services.Gateway([worker.url], "--max-in-flight", "1", "--max-queued", "0") as gateway,
+    ):
+        server = gateway if through_gateway else worker
+
+        def refused(call):
+            with pytest.raises(grpc.RpcError) as e:
+                list(call)
+            assert e.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+            return dict(e.value.trailing_metadata())["openduck-code"]
+
+        with server.client() as c:
+            assert refused(c.call("SELECT 1 -- %s" % ("x" * (2 << 20)))) == "TOO_LARGE"
+            assert c.rows("SELECT 1") == [(1,)]
+            if through_gateway:
+                call = c.call(ENDLESS, execution_id="one")
+                services.wait_until(lambda: c.status().in_flight == 1, 5, "the query runs")
+                assert refused(c.call("SELECT 1")) == "BUSY"
+                call.cancel()

@@ -23,7 +23,7 @@ static void control_unref(control *c)
 
 static void refuse(control *c, od_code code, const od_error *why)
 {
-    od_rpc_call_finish(c->call, od_code_grpc_status(code), why->message);
+    od_rpc_call_fail(c->call, od_code_grpc_status(code), code, why->message);
 }
 
 /* Sends MSG (taken) as the reply. */
@@ -337,7 +337,7 @@ void control_open(void *service, od_rpc_call *call)
     control *c = od_calloc(1, sizeof *c);
 
     if (!c) {
-        od_rpc_call_finish(call, OD_GRPC_RESOURCE_EXHAUSTED, "out of memory");
+        od_rpc_call_fail(call, OD_GRPC_RESOURCE_EXHAUSTED, OD_E_NO_MEMORY, "out of memory");
         return;
     }
     c->gateway = service;

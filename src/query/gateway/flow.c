@@ -172,12 +172,17 @@ void flow_close_end(flow *f)
     flow_unref(f);
 }
 
-bool flow_refuse(flow *f, int status, const char *text)
+bool flow_refuse(flow *f, od_code code, const char *text)
+{
+    return flow_refuse_with(f, od_code_grpc_status(code), code, text);
+}
+
+bool flow_refuse_with(flow *f, int status, od_code code, const char *text)
 {
     if (atomic_exchange(&f->answered, true))
         return false;
     atomic_store(&f->failed, true);
-    od_rpc_call_finish(f->call, status, text);
+    od_rpc_call_fail(f->call, status, code, text);
     return true;
 }
 
@@ -201,7 +206,7 @@ bool flow_fail(flow *f, const od_error *why)
     }
     od_msg_unref(msg);
     if (rc != OD_OK)
-        od_rpc_call_finish(f->call, od_code_grpc_status(why->code), why->message);
+        od_rpc_call_fail(f->call, od_code_grpc_status(why->code), why->code, why->message);
     return true;
 }
 

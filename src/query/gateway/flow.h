@@ -78,7 +78,9 @@ flow *flow_ref(flow *f);
 void flow_unref(flow *f);
 void flow_close_end(flow *f); /* takes the end's reference */
 /* Ends the client's call: with a status, or with an error chunk and status OK. Only the first end counts; false: it was not. */
-bool flow_refuse(flow *f, int status, const char *text);
+bool flow_refuse(flow *f, od_code code, const char *text);
+/* The same with a STATUS that CODE may not be the one of. */
+bool flow_refuse_with(flow *f, int status, od_code code, const char *text);
 bool flow_fail(flow *f, const od_error *why);
 /* Stops what is at work for it, and what would be started. */
 void flow_stop(flow *f, od_code code, const char *why);

@@ -97,10 +97,10 @@ static void pass_failure(flow *f, od_rpc_call *call, const od_error *why)
         flow_fail(f, &err);
     } else if (why->code == OD_E_UNAVAILABLE) {
         od_fail(&err, OD_E_UNAVAILABLE, "worker '%s': %s", f->worker->endpoint.authority, why->message);
-        flow_refuse(f, OD_GRPC_UNAVAILABLE, err.message);
+        flow_refuse(f, OD_E_UNAVAILABLE, err.message);
     } else {
-        flow_refuse(f, status != OD_GRPC_OK ? status : od_code_grpc_status(why->code),
-                    text && text[0] ? text : why->message);
+        flow_refuse_with(f, status != OD_GRPC_OK ? status : od_code_grpc_status(why->code), why->code,
+                         text && text[0] ? text : why->message);
     }
 }
 
@@ -218,7 +218,7 @@ static void relay(flow *f, const od_error *last)
     if (rc == OD_E_CANCELLED)
         flow_fail(f, &err);
     else
-        flow_refuse(f, od_code_grpc_status(rc), err.message);
+        flow_refuse(f, rc, err.message);
     flow_close_end(f);
 }
 

@@ -135,8 +135,8 @@ size_t od_gateway_executions(od_gateway *gateway)
 
 /* ---- ExecuteFragment ---- */
 
-/* Takes the request in. A status other than OK refuses it with *why. */
-static int accept_request(flow *f, od_error *why)
+/* Takes the request in. A code other than OD_OK refuses it with *why. */
+static od_code accept_request(flow *f, od_error *why)
 {
     const od_gateway *g = f->gateway;
     const char *refusal;
@@ -145,31 +145,31 @@ static int accept_request(flow *f, od_error *why)
         od_execute_request_decode(od_slice_of(od_msg_data(f->request), od_msg_len(f->request)), &f->asked, why);
 
     if (rc != OD_OK)
-        return OD_GRPC_INVALID_ARGUMENT;
+        return OD_E_INVALID;
     refusal = od_token_refusal(&g->token, f->asked.access_token);
     if (refusal) {
         od_fail(why, OD_E_UNAUTHENTICATED, "%s", refusal);
-        return OD_GRPC_UNAUTHENTICATED;
+        return OD_E_UNAUTHENTICATED;
     }
     if (atomic_load(&g->draining)) {
         od_fail(why, OD_E_UNAVAILABLE, "the server is shutting down");
-        return OD_GRPC_UNAVAILABLE;
+        return OD_E_UNAVAILABLE;
     }
     if (f->asked.transaction_id.len > 0) {
         od_fail(why, OD_E_NOT_IMPLEMENTED, "transactions are not supported by this server");
-        return OD_GRPC_UNIMPLEMENTED;
+        return OD_E_NOT_IMPLEMENTED;
     }
     id = f->asked.execution_id;
     if (id.len >= sizeof f->id || (id.len > 0 && memchr(id.data, 0, id.len))) {
         od_fail(why, OD_E_INVALID, "execution_id is above %d bytes or holds a NUL", OD_EXECUTION_ID_SIZE - 1);
-        return OD_GRPC_INVALID_ARGUMENT;
+        return OD_E_INVALID;
     }
     f->named = id.len == 0;
     if (f->named)
         od_uuid_format(od_uuid_random(), f->id);
     else
         memcpy(f->id, id.data, id.len);
-    return flow_map_add(f, why) == OD_OK ? OD_GRPC_OK : OD_GRPC_ALREADY_EXISTS;
+    return flow_map_add(f, why);
 }
 
 static void admit_flow(flow *f)
@@ -197,7 +197,7 @@ static void admit_flow(flow *f)
                  "%u executions run and %u wait, which are the limits (OPENDUCK_MAX_IN_FLIGHT, "
                  "OPENDUCK_MAX_QUEUED)",
                  counts.max_in_flight, counts.max_queued);
-        flow_refuse(f, OD_GRPC_RESOURCE_EXHAUSTED, text);
+        flow_refuse(f, OD_E_BUSY, text);
         flow_close_end(f);
         break;
     }
@@ -207,7 +207,7 @@ static void on_message(void *user, od_rpc_call *call, od_msg *msg)
 {
     flow *f = user;
     od_error why;
-    int status;
+    od_code rc;
 
     (void)call;
     if (f->request) { /* one was asked for; a second one never comes */
@@ -215,9 +215,9 @@ static void on_message(void *user, od_rpc_call *call, od_msg *msg)
         return;
     }
     f->request = msg;
-    status = accept_request(f, &why);
-    if (status != OD_GRPC_OK)
-        flow_refuse(f, status, why.message);
+    rc = accept_request(f, &why);
+    if (rc != OD_OK)
+        flow_refuse(f, rc, why.message);
     else
         admit_flow(f);
 }
@@ -228,7 +228,7 @@ static void on_half_close(void *user, od_rpc_call *call)
 
     (void)call;
     if (!f->request)
-        flow_refuse(f, OD_GRPC_INVALID_ARGUMENT, "the request is missing");
+        flow_refuse(f, OD_E_INVALID, "the request is missing");
 }
 
 static void on_writable(void *user, od_rpc_call *call)
@@ -261,7 +261,7 @@ static void execute_open(void *service, od_rpc_call *call)
     flow *f;
 
     if (flow_create(service, call, &f, &err) != OD_OK) {
-        od_rpc_call_finish(call, OD_GRPC_RESOURCE_EXHAUSTED, err.message);
+        od_rpc_call_fail(call, OD_GRPC_RESOURCE_EXHAUSTED, OD_E_NO_MEMORY, err.message);
         return;
     }
     od_rpc_call_bind(call, &client_events, f);

@@ -98,6 +98,7 @@ struct od_h2_stream {
     int64_t timeout_ns;           /* -1: none */
     int http_status, grpc_status; /* -1: not told */
     char *grpc_message;
+    od_code told; /* by the trailer openduck-code: server: to be; client: was; OD_OK: none */
     size_t header_bytes;
     bool is_post, is_grpc, bad_timeout, bad_path;
     bool refused; /* server: answered without its owner; client: the peer did nothing of it */
@@ -165,7 +166,7 @@ OD_MUST_CHECK od_code od_h2_send(od_h2_stream *stream, const od_rpc_out *message
 void od_h2_finish(od_h2_stream *stream, int status, const char *text);
 /* Ends the stream at once: RST_STREAM(error_code), and stream->end as given unless it has one. */
 void od_h2_reset(od_h2_stream *stream, uint32_t error_code, od_code code, const char *text);
-/* Server: as od_h2_finish, without what is queued; a reset where the trailers could not follow at once. */
+/* Server: as od_h2_finish, without what is queued; a reset where the trailers could not follow at once. CODE is told. */
 void od_h2_finish_now(od_h2_stream *stream, int status, od_code code, const char *text);
 
 void od_h2_want(od_h2_stream *stream);

@@ -118,6 +118,8 @@ static void response_header(od_h2_stream *stream, od_slice name, od_slice value)
         stream->grpc_message = od_alloc(size);
         if (stream->grpc_message)
             od_grpc_percent_decode(value, stream->grpc_message, size);
+    } else if (is(name, "openduck-code")) {
+        stream->told = od_code_named((const char *)value.data, value.len);
     }
 }
 
@@ -226,7 +228,9 @@ static void client_end(od_h2_stream *stream, uint32_t error_code)
         else
             od_h2_set_end(stream, OD_OK, OD_GRPC_OK, NULL);
     } else if (status > 0) {
-        od_h2_set_end(stream, od_code_from_grpc_status(status), status, stream->grpc_message);
+        bool fits = stream->told != OD_OK && od_code_grpc_status(stream->told) == status;
+
+        od_h2_set_end(stream, fits ? stream->told : od_code_from_grpc_status(status), status, stream->grpc_message);
     } else if (error_code != NGHTTP2_NO_ERROR) {
         status = od_grpc_status_from_h2(error_code);
         snprintf(text, sizeof text, "the peer reset the stream: %s", nghttp2_http2_strerror(error_code));

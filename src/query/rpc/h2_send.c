@@ -191,10 +191,11 @@ static nghttp2_nv text_nv(const char *name, const char *value, size_t value_len,
     return (nghttp2_nv){(uint8_t *)name, (uint8_t *)value, strlen(name), value_len, flags};
 }
 
-/* Fills up to two pairs; NUMBER and TEXT hold their values. */
-static size_t status_pairs(nghttp2_nv *pairs, int status, const char *text, char number[4],
+/* Fills up to three pairs; NUMBER and TEXT hold their values. CODE, if it is one of STATUS, tells apart what shares it. */
+static size_t status_pairs(nghttp2_nv *pairs, int status, od_code code, const char *text, char number[4],
                            char coded[3 * OD_GRPC_MESSAGE_MAX])
 {
+    const char *name = od_code_name(code);
     size_t count = 0, len = 0;
 
     if (status < 0 || status > 999)
@@ -207,14 +208,16 @@ static size_t status_pairs(nghttp2_nv *pairs, int status, const char *text, char
     pairs[count++] = text_nv("grpc-status", number, len, NGHTTP2_NV_FLAG_NONE);
     if (text && text[0])
         pairs[count++] = text_nv("grpc-message", coded, od_grpc_percent_encode(text, coded), NGHTTP2_NV_FLAG_NO_INDEX);
+    if (code != OD_OK && od_code_grpc_status(code) == status)
+        pairs[count++] = text_nv("openduck-code", name, strlen(name), NGHTTP2_NV_FLAG_NONE);
     return count;
 }
 
 static int submit_trailers(od_h2 *h2, od_h2_stream *stream)
 {
     char number[4], coded[3 * OD_GRPC_MESSAGE_MAX];
-    nghttp2_nv pairs[2];
-    size_t count = status_pairs(pairs, stream->end_status, stream->end_text, number, coded);
+    nghttp2_nv pairs[3];
+    size_t count = status_pairs(pairs, stream->end_status, stream->told, stream->end_text, number, coded);
 
     return nghttp2_submit_trailer(h2->session, stream->id, pairs, count);
 }
@@ -397,7 +400,7 @@ od_code od_h2_send(od_h2_stream *stream, const od_rpc_out *message, bool last, o
 void od_h2_finish(od_h2_stream *stream, int status, const char *text)
 {
     char number[4], coded[3 * OD_GRPC_MESSAGE_MAX];
-    nghttp2_nv pairs[4];
+    nghttp2_nv pairs[5];
     size_t count;
 
     if (!stream->h2 || stream->ending)
@@ -412,7 +415,7 @@ void od_h2_finish(od_h2_stream *stream, int status, const char *text)
     stream->head_sent = true;
     pairs[0] = text_nv(":status", "200", 3, NGHTTP2_NV_FLAG_NONE);
     pairs[1] = text_nv("content-type", "application/grpc", 16, NGHTTP2_NV_FLAG_NONE);
-    count = 2 + status_pairs(pairs + 2, status, text, number, coded);
+    count = 2 + status_pairs(pairs + 2, status, stream->told, text, number, coded);
     if (nghttp2_submit_response2(stream->h2->session, stream->id, pairs, count, NULL) != 0)
         (void)od_h2_break(stream->h2, "out of memory");
 }
@@ -432,5 +435,6 @@ void od_h2_finish_now(od_h2_stream *stream, int status, od_code code, const char
     od_h2_drop_queue(stream);
     stream->refused = true;
     od_h2_set_end(stream, code, status, text);
+    stream->told = code;
     od_h2_finish(stream, status, text);
 }

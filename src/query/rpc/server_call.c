@@ -389,10 +389,16 @@ od_code od_rpc_call_send_wait(od_rpc_call *call, const od_rpc_out *message, od_d
 
 void od_rpc_call_finish(od_rpc_call *call, int status, const char *message)
 {
+    od_rpc_call_fail(call, status, OD_OK, message);
+}
+
+void od_rpc_call_fail(od_rpc_call *call, int status, od_code code, const char *message)
+{
     lock(call);
-    if (call->server_side && call->stream.h2) {
+    if (call->server_side && call->stream.h2 && !call->stream.ending) {
         if (call->stream.queued == 0)
             call->progress_ns = od_clock_ns();
+        call->stream.told = code;
         od_h2_finish(&call->stream, status, message);
         od_conn_touch(call->conn);
     }

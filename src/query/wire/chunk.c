@@ -164,15 +164,6 @@ static void copy_text(od_slice text, char *out, size_t size)
     out[len] = '\0';
 }
 
-static od_code code_named(od_slice name)
-{
-    for (int code = 1; code < OD_CODE_COUNT; code++) {
-        if (od_slice_equal(name, od_slice_str(od_code_name((od_code)code))))
-            return (od_code)code;
-    }
-    return OD_OK;
-}
-
 /* The error of a chunk: DETAIL if it came, LEGACY text alone else. */
 static void fill_error(const error_detail *detail, od_slice legacy, od_chunk *out)
 {
@@ -190,7 +181,7 @@ static void fill_error(const error_detail *detail, od_slice legacy, od_chunk *ou
     copy_text(detail->message.len > 0 ? detail->message : legacy, message, sizeof message);
     copy_text(detail->sql_state.len == 5 ? detail->sql_state : od_slice_str(""), state, sizeof state);
     od_error_from_wire(&out->error, kind, state, message);
-    code = code_named(detail->code);
+    code = od_code_named((const char *)detail->code.data, detail->code.len);
     if (code != OD_OK) {
         out->error.code = code;
         out->error.retriable = od_code_retriable(code);

@@ -25,7 +25,7 @@ static bool token_passes(const od_worker *worker, od_rpc_call *call, od_slice gi
 
 static void refuse(od_rpc_call *call, const od_error *why)
 {
-    od_rpc_call_finish(call, od_code_grpc_status(why->code), why->message);
+    od_rpc_call_fail(call, od_code_grpc_status(why->code), why->code, why->message);
 }
 
 /* MSG is taken. */
@@ -216,7 +216,7 @@ static void on_open(void *service, od_rpc_call *call)
 {
     served *s = od_calloc(1, sizeof *s);
     if (s == NULL) {
-        od_rpc_call_finish(call, OD_GRPC_RESOURCE_EXHAUSTED, "out of memory");
+        od_rpc_call_fail(call, OD_GRPC_RESOURCE_EXHAUSTED, OD_E_NO_MEMORY, "out of memory");
         return;
     }
     s->worker = service;

@@ -216,6 +216,19 @@ static void test_names_are_never_null(void **state)
     assert_string_equal(od_code_text((od_code)1000), od_code_text(OD_E_INTERNAL));
 }
 
+static void test_codes_are_found_by_name(void **state)
+{
+    (void)state;
+    for (int code = 1; code < OD_CODE_COUNT; code++) {
+        const char *name = od_code_name((od_code)code);
+
+        assert_int_equal(od_code_named(name, strlen(name)), code);
+    }
+    assert_int_equal(od_code_named("BUSYBODY", 8), OD_OK);
+    assert_int_equal(od_code_named("BUSYBODY", 4), OD_E_BUSY);
+    assert_int_equal(od_code_named("", 0), OD_OK);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +244,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_wire_error_without_text_gets_the_code_s_text),
         cmocka_unit_test(test_grpc_status_and_back),
         cmocka_unit_test(test_names_are_never_null),
+        cmocka_unit_test(test_codes_are_found_by_name),
     };
 
     return check_run("base.error", tests, argc, argv);

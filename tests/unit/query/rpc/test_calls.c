@@ -152,7 +152,8 @@ static void test_receiver_refuses_what_is_above_its_own_limit(void **state)
     to_small = rpc_channel_to(od_rpc_server_port(small));
     call = open_on(f, to_small, "/test.Rpc/Collect", OD_DEADLINE_NEVER);
     ok(f, od_call_send(call, &out, false, od_deadline_in_ms(5000), &f->err));
-    expect_failure(f, call, od_code_from_grpc_status(OD_GRPC_RESOURCE_EXHAUSTED), "limit of 1000 bytes");
+    expect_failure(f, call, OD_E_TOO_LARGE, "limit of 1000 bytes");
+    assert_false(f->err.retriable);
     od_call_free(call);
     assert_true(rpc_service_wait_gone(&service, 1));
     assert_int_equal(service.last_code, OD_E_TOO_LARGE);
