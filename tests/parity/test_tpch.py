@@ -1,4 +1,7 @@
-"""TPC-H over an attached catalog gives the answers of plain DuckDB. OPENDUCK_TPCH_SF sets the scale (default 0.05, less under a sanitizer)."""
+"""TPC-H over an attached catalog gives the answers of plain DuckDB.
+
+OPENDUCK_TPCH_SF sets the scale (default 0.05, less under a sanitizer).
+"""
 
 import glob
 import os
