@@ -20,10 +20,10 @@ static void expire_waiting(od_gateway *g, int64_t now_ns, int64_t *next_ns)
         next = t->next;
         t->next = NULL;
         if (od_deadline_passed(od_rpc_call_deadline(f->call))) {
-            flow_refuse(f, OD_E_TIMEOUT, "the deadline passed while the execution waited for its turn");
+            flow_refuse(f, OD_E_TIMEOUT, "timed out: the deadline passed while the execution waited for its turn");
         } else {
             snprintf(text, sizeof text,
-                     "no slot came free within %lld ms; %u executions run at once (OPENDUCK_MAX_IN_FLIGHT)",
+                     "timed out: no slot came free within %lld ms; %u executions run at once (OPENDUCK_MAX_IN_FLIGHT)",
                      (long long)atomic_load(&g->queue_timeout_ms), admit_count(g->admit).max_in_flight);
             flow_refuse(f, OD_E_BUSY, text);
         }

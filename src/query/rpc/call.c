@@ -87,7 +87,8 @@ static od_code start(od_call *call, od_error *err)
     if (call->deadline.at_ns != OD_DEADLINE_NEVER.at_ns) {
         left = call->deadline.at_ns - od_clock_ns();
         if (left <= 0)
-            return od_fail(err, OD_E_TIMEOUT, "the deadline of the call to '%s' has passed", endpoint->authority);
+            return od_fail(err, OD_E_TIMEOUT, "timed out: the deadline of the call to '%s' has passed",
+                           endpoint->authority);
     }
     call->received = od_h2_total_received(call->conn->h2);
     if (call->conn->reused)
@@ -116,12 +117,12 @@ od_code od_call_open(od_channel *channel, const char *path, od_deadline grpc_dea
     if (!call->path)
         rc = od_fail(err, OD_E_NO_MEMORY, "out of memory for a call");
     else if (od_deadline_passed(grpc_deadline))
-        rc = od_fail(err, OD_E_TIMEOUT, "the deadline of the call to '%s' has passed",
+        rc = od_fail(err, OD_E_TIMEOUT, "timed out: the deadline of the call to '%s' has passed",
                      od_channel_endpoint(channel)->authority);
     if (rc == OD_OK)
         rc = od_channel_take(channel, false, grpc_deadline, interrupt, &call->conn, err);
     if (rc == OD_E_UNAVAILABLE && od_deadline_passed(grpc_deadline)) {
-        rc = od_fail(err, OD_E_TIMEOUT, "the deadline of the call to '%s' passed while connecting",
+        rc = od_fail(err, OD_E_TIMEOUT, "timed out: the deadline of the call to '%s' passed while connecting",
                      od_channel_endpoint(channel)->authority);
     }
     if (rc == OD_OK) {
@@ -187,10 +188,10 @@ static od_code fail_deadline(od_call *call, od_error *err)
     const char *authority = od_channel_endpoint(call->channel)->authority;
 
     if (call->stream.h2)
-        od_h2_reset(&call->stream, NGHTTP2_CANCEL, OD_E_TIMEOUT, "the deadline of the call has passed");
+        od_h2_reset(&call->stream, NGHTTP2_CANCEL, OD_E_TIMEOUT, "timed out: the deadline of the call has passed");
     if (call->conn)
         (void)od_h2_flush(call->conn->h2);
-    return od_fail(err, OD_E_TIMEOUT, "the deadline of the call to '%s' has passed", authority);
+    return od_fail(err, OD_E_TIMEOUT, "timed out: the deadline of the call to '%s' has passed", authority);
 }
 
 static od_code fail_cancelled(od_error *err)
@@ -206,7 +207,8 @@ static od_code check_wait(od_call *call, od_deadline wait, od_error *err)
     if (od_deadline_passed(call->deadline))
         return fail_deadline(call, err);
     if (od_deadline_passed(wait))
-        return od_fail(err, OD_E_TIMEOUT, "'%s' did not answer in time", od_channel_endpoint(call->channel)->authority);
+        return od_fail(err, OD_E_TIMEOUT, "timed out: no answer from '%s'",
+                       od_channel_endpoint(call->channel)->authority);
     return OD_OK;
 }
 

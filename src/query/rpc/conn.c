@@ -273,7 +273,7 @@ static void check_stalls(od_conn *conn, int64_t now)
     od_h2_stream *next;
     char text[120];
 
-    snprintf(text, sizeof text, "the peer took no bytes for %lld seconds",
+    snprintf(text, sizeof text, "timed out: the peer took no bytes for %lld seconds",
              (long long)(conn->loop->server->options.stall_timeout_ms / 1000));
     for (od_h2_stream *s = od_h2_first_stream(conn->h2); s; s = next) {
         od_rpc_call *call = (od_rpc_call *)s; /* its first member */

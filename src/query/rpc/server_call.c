@@ -255,9 +255,9 @@ void od_rpc_call_timeout(od_rpc_call *call)
     if (call->stream.h2) {
         if (call->server_side)
             od_h2_finish_now(&call->stream, OD_GRPC_DEADLINE_EXCEEDED, OD_E_TIMEOUT,
-                             "the deadline of the call has passed");
+                             "timed out: the deadline of the call has passed");
         else
-            od_h2_reset(&call->stream, NGHTTP2_CANCEL, OD_E_TIMEOUT, "the deadline of the call has passed");
+            od_h2_reset(&call->stream, NGHTTP2_CANCEL, OD_E_TIMEOUT, "timed out: the deadline of the call has passed");
         od_conn_touch(call->conn);
     }
     unlock(call);
@@ -360,7 +360,7 @@ static od_code wait_room(od_rpc_call *call, od_deadline wait, od_error *err)
 {
     while (call->stream.h2 && call->stream.queued >= queue_limit(call)) {
         if (od_deadline_passed(wait))
-            return od_fail(err, OD_E_TIMEOUT, "'%s' did not take the result in time", call->conn->peer);
+            return od_fail(err, OD_E_TIMEOUT, "timed out: '%s' did not take the result", call->conn->peer);
         call->waiters++;
         if (wait.at_ns == OD_DEADLINE_NEVER.at_ns) {
             pthread_cond_wait(&call->changed, &call->conn->lock);

@@ -62,7 +62,7 @@ int od_socket_connect_result(int fd)
 od_code od_socket_connect_failed(const od_endpoint *endpoint, int errnum, od_error *err)
 {
     if (errnum == ETIMEDOUT)
-        return od_fail(err, OD_E_UNAVAILABLE, "cannot connect to '%s': no answer in time", endpoint->authority);
+        return od_fail(err, OD_E_UNAVAILABLE, "cannot connect to '%s': timed out", endpoint->authority);
     return od_fail_errno(err, OD_E_UNAVAILABLE, errnum, "cannot connect to '%s'", endpoint->authority);
 }
 

@@ -18,7 +18,7 @@ enum { IDLE_STEPS = 20 };
 static void stop_overdue(od_worker *worker, int64_t now)
 {
     char reason[120];
-    (void)snprintf(reason, sizeof reason, "no result within %lld ms (OPENDUCK_EXECUTE_TIMEOUT)",
+    (void)snprintf(reason, sizeof reason, "timed out: no result within %lld ms (OPENDUCK_EXECUTE_TIMEOUT)",
                    (long long)(worker->timeout_ns / 1000000));
     for (od_worker_run *run = worker->runs; run != NULL; run = run->next) {
         int64_t since = atomic_load_explicit(&run->busy_since_ns, memory_order_relaxed);

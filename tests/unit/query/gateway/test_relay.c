@@ -304,7 +304,7 @@ static void test_slots_and_queue(void **state)
     assert_non_null(strstr(err.message, "OPENDUCK_MAX_IN_FLIGHT"));
     /* The queue's time passes. */
     assert_int_equal(finish(second, &payloads, &err), OD_E_BUSY);
-    assert_non_null(strstr(err.message, "no slot came free within 1500 ms"));
+    assert_non_null(strstr(err.message, "timed out: no slot came free within 1500 ms"));
     /* The slot comes free. */
     second = start(remote, "b1 f o", "b", NULL);
     ASSERT_EVENTUALLY(od_gateway_queued(g.gateway) == 1);
