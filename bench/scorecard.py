@@ -48,6 +48,8 @@ def load_peers():
         sys.exit("scorecard: %s is missing (OPENDUCK_PEERS names another)" % PEERS_FILE)
     spec = importlib.util.spec_from_file_location("peers", PEERS_FILE)
     peers = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(PEERS_FILE.parent))
+    sys.modules["peers"] = peers  # so that a process of its own finds what it is asked to run
     spec.loader.exec_module(peers)
     peers.__file__ = str(pathlib.Path(__file__).resolve())  # its children come back here, and know openduck_gw too
     peers.HERE = str(PEERS_FILE.parent)
