@@ -68,26 +68,27 @@ od_code command_connect(const od_options *options, const char *database, const o
     return od_remote_create(&remote, out, err);
 }
 
-/* The value of the flag NAME at argv[*at], which may be the next argument; NULL if it is another one. */
-static char *value_of(const char *name, int argc, char **argv, int *at)
+/* The value of the flag NAME in ARG, or in NEXT, the argument after it; NULL if ARG is another flag. */
+static char *value_of(const char *name, char *arg, char *next)
 {
     size_t len = strlen(name);
 
-    if (strncmp(argv[*at], name, len) != 0)
+    if (strncmp(arg, name, len) != 0)
         return NULL;
-    if (argv[*at][len] == '=')
-        return argv[*at] + len + 1;
-    return argv[*at][len] == '\0' && *at + 1 < argc ? argv[++*at] : NULL;
+    if (arg[len] == '=')
+        return arg + len + 1;
+    return arg[len] == '\0' ? next : NULL;
 }
 
 /* A token on the command line is seen by whoever lists processes: it is copied by now, so it goes. */
 static void hide_tokens(int argc, char **argv)
 {
-    for (int i = 0; i < argc; i++) {
-        char *value = value_of("--token", argc, argv, &i);
+    for (int i = 0; i < argc && argv[i]; i++) {
+        char *next = i + 1 < argc ? argv[i + 1] : NULL;
+        char *value = value_of("--token", argv[i], next);
 
         if (!value)
-            value = value_of("--worker-token", argc, argv, &i);
+            value = value_of("--worker-token", argv[i], next);
         if (value)
             memset(value, '*', strlen(value));
     }

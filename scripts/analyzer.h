@@ -1,5 +1,5 @@
-/* scripts/analyzer.h: what clang's analyzer cannot see from one file: a failure is never OD_OK.
- * scripts/lint.sh includes it before every file but base/error.c, which defines these functions. */
+/* scripts/analyzer.h: what an analyzer cannot see from one file: a failure is never OD_OK.
+ * scripts/lint.sh includes it, for clang and gcc, before every file but base/error.c, which defines these functions. */
 #include "base/error.h"
 
 #define od_fail(err, code, ...) ((void)(od_fail)(err, code, __VA_ARGS__), (code))

@@ -117,7 +117,7 @@ class Checker:
             return parts[0], path.endswith((".h", ".def")) and not path.endswith("_internal.h")
         if len(parts) == 2:
             stem = Path(parts[1]).stem
-            # A room may have a second door, for a second noun: src/query/attach_uri.h is src/query/client/attach_uri.c's.
+            # A room may have a second door, for a second noun: query/attach_uri.h is query/client/attach_uri.c's.
             home = next((self.root / "src" / parts[0]).glob(f"*/{stem}.c"), None)
             own = (self.root / "src" / parts[0] / stem).is_dir()
             return f"{parts[0]}/{stem if own or home is None else home.parent.name}", parts[1].endswith(".h")
