@@ -32,7 +32,7 @@ static int get_schema(struct ArrowArrayStream *stream, struct ArrowSchema *out)
 {
     result_stream *s = stream->private_data;
 
-    if (od_schema_copy(od_ipc_reader_schema(s->reader), out, &s->error) == OD_OK)
+    if (od_schema_copy(&s->schema, out, &s->error) == OD_OK)
         return 0;
     s->failed = true;
     return ENOMEM;
@@ -82,6 +82,9 @@ od_code result_stream_open(result_stream *s, od_result *result, bool *empty, od_
     rc = od_ipc_reader_create(&s->reader, err);
     if (rc == OD_OK)
         rc = next_payload(s, true, empty, err);
+    /* A copy: the reader's own goes as soon as a payload with other columns comes. */
+    if (rc == OD_OK && !*empty)
+        rc = od_schema_copy(od_ipc_reader_schema(s->reader), &s->schema, err);
     if (rc != OD_OK)
         result_stream_close(s);
     return rc;
@@ -89,12 +92,13 @@ od_code result_stream_open(result_stream *s, od_result *result, bool *empty, od_
 
 const struct ArrowSchema *result_stream_schema(const result_stream *s)
 {
-    return od_ipc_reader_schema(s->reader);
+    return &s->schema;
 }
 
 void result_stream_close(result_stream *s)
 {
     od_ipc_reader_free(s->reader);
+    od_schema_release(&s->schema);
     od_msg_unref(s->payload);
     s->reader = NULL;
     s->payload = NULL;

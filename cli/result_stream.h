@@ -11,6 +11,7 @@ typedef struct {
     struct ArrowArrayStream stream;
     od_result *result; /* borrowed */
     od_ipc_reader *reader;
+    struct ArrowSchema schema; /* of the first payload */
     od_msg *payload;
     bool failed;
     od_error error; /* if failed */
