@@ -12,6 +12,10 @@
 
 /* No array that is read has more rows. */
 #define OD_IPC_MAX_ROWS INT32_MAX
+/* No message has more metadata: enough for 300,000 columns. */
+#define OD_IPC_MAX_METADATA (16U << 20)
+/* nanoarrow looks each of a schema's dictionaries up among all. */
+#define OD_IPC_MAX_DICTIONARIES 4096
 
 /* Verifies and decodes the message in HEADER (prefix included, 8-aligned). LENGTH is the metadata's length as the prefix says it; the
  * caller has checked that it lies within HEADER. */

@@ -109,6 +109,9 @@ static od_code next_message(od_ipc_reader *reader, od_message *out, bool *end, o
     }
     if (len > left - 8 || len > INT32_MAX - 8)
         return od_fail(err, OD_E_CORRUPT, "arrow stream: it is cut at offset %zu, in %u bytes of metadata", at, len);
+    if (len > OD_IPC_MAX_METADATA)
+        return od_fail(err, OD_E_TOO_LARGE, "arrow stream: %u bytes of metadata at offset %zu, above the limit of %u",
+                       len, at, OD_IPC_MAX_METADATA);
     *out = (od_message){.at = at, .whole = od_slice_of(all.data + at, 8 + (size_t)len), .body_at = at + 8 + len};
     const uint8_t *header = out->whole.data;
     if (((uintptr_t)header & 7) != 0) {

@@ -38,6 +38,7 @@ void od_ipc_reader_free(od_ipc_reader *reader);
 /* Begins PAYLOAD (borrowed until the next start or free) and reads its schema. If its schema bytes are those of the payload
  * before, *same_schema (may be NULL) is true and the schema is not decoded again.
  *   OD_E_CORRUPT   not an IPC stream, cut, inconsistent; names the offset
+ *   OD_E_TOO_LARGE   more than 16 MiB of metadata in one message
  *   OD_E_NOT_IMPLEMENTED   a layout that is not read (views, run-end encoding, compression, big-endian) */
 OD_MUST_CHECK od_code od_ipc_reader_start(od_ipc_reader *reader, od_slice payload, bool *same_schema, od_error *err);
 /* The schema, owned by the reader, valid until a start with another schema. */

@@ -1,8 +1,26 @@
 #include "arrow/ipc_internal.h"
 
+#include <flatcc/flatcc_verifier.h>
+#include <stdbool.h>
+
+/* A flatbuffer may refer to one table many times, and flatcc's verifier goes the whole way at each: a message of a kilobyte can
+ * keep it busy for years. What can be nested or repeated without end, Field and KeyValue, has strings: verifying these is
+ * counted. So many more may be verified on this thread: */
+static _Thread_local size_t verifications_left;
+
+/* Named in nanoarrow's code by the macro below. */
+static int verify_counted(flatcc_table_verifier_descriptor_t *table, flatbuffers_voffset_t id, int required)
+{
+    if (verifications_left == 0)
+        return flatcc_verify_error_max_nesting_level_reached;
+    verifications_left--;
+    return flatcc_verify_string_field(table, id, required);
+}
+
+#define flatcc_verify_string_field verify_counted
 /* NOLINTNEXTLINE(bugprone-suspicious-include): this file extends its static functions */
 #include <nanoarrow_ipc.c>
-#include <stdbool.h>
+#undef flatcc_verify_string_field
 
 #include "base/banned.h"
 
@@ -21,7 +39,7 @@ static ArrowErrorCode check_pairs(ns(KeyValue_vec_t) pairs, struct ArrowError *w
 }
 
 /* NOLINTNEXTLINE(misc-no-recursion): no deeper than the verifier lets tables lie in each other */
-static ArrowErrorCode check_fields(ns(Field_vec_t) fields, struct ArrowError *why)
+static ArrowErrorCode check_fields(ns(Field_vec_t) fields, size_t *dictionaries, struct ArrowError *why)
 {
     size_t n = ns(Field_vec_len(fields));
     for (size_t i = 0; i < n; i++) {
@@ -35,8 +53,13 @@ static ArrowErrorCode check_fields(ns(Field_vec_t) fields, struct ArrowError *wh
             ArrowErrorSet(why, "field %zu lacks the type of its dictionary's indices", i);
             return EINVAL;
         }
+        *dictionaries += ns(Field_dictionary_is_present(field)) != 0;
+        if (*dictionaries > OD_IPC_MAX_DICTIONARIES) {
+            ArrowErrorSet(why, "more than %d columns with a dictionary", OD_IPC_MAX_DICTIONARIES);
+            return ENOTSUP;
+        }
         NANOARROW_RETURN_NOT_OK(check_pairs(ns(Field_custom_metadata(field)), why));
-        NANOARROW_RETURN_NOT_OK(check_fields(ns(Field_children(field)), why));
+        NANOARROW_RETURN_NOT_OK(check_fields(ns(Field_children(field)), dictionaries, why));
     }
     return NANOARROW_OK;
 }
@@ -44,12 +67,19 @@ static ArrowErrorCode check_fields(ns(Field_vec_t) fields, struct ArrowError *wh
 static ArrowErrorCode check_schema(ns(Schema_table_t) schema, struct ArrowError *why)
 {
     NANOARROW_RETURN_NOT_OK(check_pairs(ns(Schema_custom_metadata(schema)), why));
-    return check_fields(ns(Schema_fields(schema)), why);
+    size_t dictionaries = 0;
+    return check_fields(ns(Schema_fields(schema)), &dictionaries, why);
 }
 
 ArrowErrorCode od_unit_header(struct ArrowIpcDecoder *decoder, struct ArrowBufferView header, struct ArrowError *why)
 {
-    NANOARROW_RETURN_NOT_OK(ArrowIpcDecoderVerifyHeader(decoder, header, why));
+    /* Tables that are not shared have more bytes than this for each of their strings. */
+    verifications_left = (size_t)header.size_bytes / 4;
+    ArrowErrorCode rc = ArrowIpcDecoderVerifyHeader(decoder, header, why);
+    if (rc != NANOARROW_OK && verifications_left == 0)
+        ArrowErrorSet(why, "%" PRId64 " bytes of metadata whose tables share too much", header.size_bytes);
+    if (rc != NANOARROW_OK)
+        return rc;
     const struct ArrowIpcDecoderPrivate *private = decoder->private_data;
     if (private->last_message == NULL) {
         ArrowErrorSet(why, "a message without a header");
