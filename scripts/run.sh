@@ -20,7 +20,7 @@ fi
 # Real data: every flight that left New York in 2013.
 if [ ! -s "$db" ]; then
     rm -f "$db.new" "$db.new.wal"
-    for table in flights airports planes weather; do
+    for table in flights airlines airports planes weather; do
         echo "CREATE TABLE $table AS FROM read_csv('$data/$table.csv', nullstr = 'NA');"
     done | "${duckdb[@]}" "$db.new"
     mv "$db.new" "$db"
