@@ -94,13 +94,13 @@ def stream(db, sql, rows, limit):
 
 
 def test_worker_streams_300_mb_in_little_memory(db):
-    stream(db, MB300, 300_000, 100 << 20)
+    stream(db, MB300, 300_000, 192 << 20)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_worker_streams_10_gb_in_little_memory(db):
-    stream(db, GB10, 10_000_000, 150 << 20)
+    stream(db, GB10, 10_000_000, 192 << 20)
 
 
 @pytest.mark.extension
