@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -160,6 +161,32 @@ static void cancel(const daemon_task *task, const char *why)
     (void)od_rpc_server_drain(task->server, od_deadline_in_ms(CANCEL_MS));
 }
 
+/* ---- the end of the instance ---- */
+
+static atomic_bool instance_lost;
+
+void daemon_fatal(void *unused, const char *why)
+{
+    char quoted[1200];
+
+    (void)unused;
+    od_log(OD_LOG_ERROR, "engine", "DuckDB has given up a database; serving ends", "why=%s",
+           od_log_quote(why, quoted, sizeof quoted));
+    atomic_store(&instance_lost, true);
+    kill(getpid(), SIGTERM); /* daemon_run waits for it */
+}
+
+/* Nothing is closed: what was committed is in the files and their write-ahead logs, where the next start finds it, and what
+ * this instance would still write cannot be trusted. */
+static void exit_if_lost(const daemon_task *task)
+{
+    if (!atomic_load(&instance_lost))
+        return;
+    od_log(OD_LOG_ERROR, task->role, "ended; start it again", "pid=%d", (int)getpid());
+    fflush(NULL);
+    _exit(EXIT_FAILED);
+}
+
 /* ---- SIGHUP ---- */
 
 /* Writes the names of options that differ in A and B, of the reloadable or of the other ones, into OUT: "log,grace". What the
@@ -225,11 +252,16 @@ static void drain(const daemon_task *task, int got)
 {
     int64_t grace_ms = od_options_ms(task->options, OD_OPT_GRACE);
     od_deadline grace = od_deadline_in_ms(grace_ms);
+    bool lost = atomic_load(&instance_lost);
 
     od_log(OD_LOG_INFO, task->role, "draining", "signal=%s calls=%u grace_ms=%lld", sigabbrev_np(got),
            od_rpc_server_calls(task->server), (long long)grace_ms);
     if (task->drain)
         task->drain(task->arg);
+    if (lost) { /* what runs fails, or is about to */
+        cancel(task, "fatal");
+        return;
+    }
     while (!od_rpc_server_drain(task->server, od_deadline_min(grace, od_deadline_in_ms(STEP_MS)))) {
         got = wait_signal(0);
         if (got == SIGTERM || got == SIGINT) {
@@ -263,6 +295,7 @@ void daemon_run(daemon_task *task)
             reload(task, &owned);
     } while (got != SIGTERM && got != SIGINT);
     drain(task, got);
+    exit_if_lost(task);
     task->options = NULL;
     od_options_free(owned);
 }

@@ -15,6 +15,9 @@ OD_MUST_CHECK od_code daemon_check(const od_options *options, od_option listen_o
 /* The engine of --db, FILE arguments and the other options of DuckDB. */
 OD_MUST_CHECK od_code daemon_open_engine(const od_options *options, od_engine **out, od_error *err);
 
+/* For od_worker_options.on_fatal, on any thread: has daemon_run end the process with EXIT_FAILED. */
+void daemon_fatal(void *unused, const char *why);
+
 typedef struct {
     od_rpc_server *server;
     const char *role; /* "serve" */

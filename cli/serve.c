@@ -76,6 +76,7 @@ int command_serve(const od_options *options)
         .token = od_options_secret(options, OD_OPT_TOKEN),
         .max_concurrency = (unsigned)od_options_int(options, OD_OPT_MAX_CONCURRENCY),
         .execute_timeout_ms = od_options_ms(options, OD_OPT_EXECUTE_TIMEOUT),
+        .on_fatal = daemon_fatal,
     };
     od_worker_options with_engine = worker_options;
     od_gateway_options gateway_options;

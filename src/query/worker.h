@@ -16,6 +16,9 @@ typedef struct {
     int64_t
         execute_timeout_ms; /* longest time that DuckDB may take for the next payload; 0: 300,000; negative: no limit */
     const char *version;    /* for status; borrowed; NULL: "" */
+    /* DuckDB has given its instance up, or a database (OD_E_FATAL): no statement will run in it any more. Told once, on a run's thread; may be NULL. */
+    void (*on_fatal)(void *arg, const char *why);
+    void *on_fatal_arg;
 } od_worker_options;
 
 typedef struct od_worker od_worker;
@@ -46,6 +49,7 @@ uint64_t od_worker_run_bytes(const od_worker_run *run);
 void od_worker_run_unref(od_worker_run *run);
 
 unsigned od_worker_in_flight(const od_worker *worker);
+bool od_worker_is_lost(const od_worker *worker); /* on_fatal has been or is being told */
 
 /* The worker's own service: ExecuteFragment, CancelExecution, Status and, for the RPCs that a worker does not offer,
  * UNIMPLEMENTED. SERVICE of the server that gets them is the od_worker. */

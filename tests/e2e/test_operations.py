@@ -246,3 +246,25 @@ def test_status_of_a_call_tells_its_code(through_gateway):
                 services.wait_until(lambda: c.status().in_flight == 1, 5, "the query runs")
                 assert refused(c.call("SELECT 1")) == "BUSY"
                 call.cancel()
+
+
+# ---------------------------------------------------------------- a lost instance
+
+
+@pytest.mark.parametrize("kind", ["serve", "worker"])
+def test_fatal_error_ends_the_process_and_loses_nothing(tmp_path, kind):
+    path = tmp_path / "x.duckdb"
+    daemon = services.Serve if kind == "serve" else services.Worker
+    with daemon({"x": path}, "--external-access") as s, s.client() as c:
+        for sql in ("CREATE TABLE t(i INTEGER)", "CHECKPOINT", "INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)"):
+            assert c.run(sql).error_text is None
+        c.run("SET GLOBAL debug_checkpoint_abort = 'before_truncate'")
+        answer = c.run("CHECKPOINT")
+        assert answer.error.code == "FATAL" and answer.error.kind == 8
+        assert s.wait(10) == 1
+        errors = [line for line in s.stderr().splitlines() if "level=error" in line]
+        assert len(errors) == 2 and "DuckDB has given up a database" in errors[0]
+        assert "checkpoint_abort" in errors[0]
+        s.check_reports()
+    with daemon({"x": path}) as s, s.client() as c:
+        assert c.rows("SELECT i FROM t ORDER BY i") == [(1,), (2,)]

@@ -37,6 +37,7 @@ static const struct {
     {"INTERRUPT", OD_E_CANCELLED, NULL},
     {"Permission", OD_E_PERMISSION, NULL},
     {"Out of Memory", OD_E_NO_MEMORY, NULL},
+    {"FATAL", OD_E_FATAL, NULL},
 };
 
 /* A result that failed while it was read is told as an attempt to read a failed result, and then why it failed. */
@@ -46,6 +47,14 @@ static const char *unwrapped(const char *text)
     const char *found = strncmp(text, wrapper, sizeof wrapper - 1) == 0 ? strstr(text, why) : NULL;
     const char *state = found != NULL ? strstr(text, "unsuccessful or closed") : NULL;
     return state != NULL && state < found ? found + sizeof why - 1 : text;
+}
+
+/* A database whose checkpoint failed takes nothing more either, though DuckDB calls that an IO error. These texts begin with
+ * words that no statement can choose. */
+static bool is_lost(od_code code, const char *message)
+{
+    return code == OD_E_IO && strstr(message, "has been invalidated") != NULL &&
+           (strncmp(message, "Checkpoint failed for database \"", 32) == 0 || strncmp(message, "Database \"", 10) == 0);
 }
 
 od_code od_duck_fail(od_error *err, const char *text)
@@ -61,8 +70,9 @@ od_code od_duck_fail(od_error *err, const char *text)
         for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
             if (strlen(kinds[i].prefix) != prefix || memcmp(kinds[i].prefix, text, prefix) != 0)
                 continue;
-            od_code code = od_fail(err, kinds[i].code, "%s", message);
-            if (err != NULL && kinds[i].sqlstate != NULL)
+            bool lost = is_lost(kinds[i].code, message);
+            od_code code = od_fail(err, lost ? OD_E_FATAL : kinds[i].code, "%s", message);
+            if (err != NULL && !lost && kinds[i].sqlstate != NULL)
                 memcpy(err->sqlstate, kinds[i].sqlstate, sizeof err->sqlstate);
             return code;
         }

@@ -280,7 +280,7 @@ static void handle_status(control *c, od_slice bytes)
         .database_count = names,
         .workers = parts.rows,
         .worker_count = parts.worker_count,
-        .draining = atomic_load(&g->draining),
+        .draining = atomic_load(&g->draining) || (g->worker && od_worker_is_lost(g->worker)),
         .running = parts.running,
         .running_count = parts.flow_count,
     };

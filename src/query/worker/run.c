@@ -223,6 +223,8 @@ static void finish(job *j, od_code rc, od_error *why)
     od_worker_outcome outcome = {.error = rc != OD_OK ? why : NULL, .rows_payloads = j->payloads};
     if (rc != OD_OK)
         (void)atomic_fetch_add(rc == OD_E_CANCELLED ? &worker->cancelled : &worker->errors, 1);
+    if (rc == OD_E_FATAL)
+        od_worker_lose(worker, why);
     od_run_leave(run); /* its id may be used again as soon as the client knows that it ended */
     send_end(j, outcome.error);
     outcome.bytes = atomic_load(&run->bytes);

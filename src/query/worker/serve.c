@@ -90,6 +90,19 @@ static void handle_cancel(served *s, od_rpc_call *call, od_msg *msg)
     od_worker_run_unref(run);
 }
 
+/* ---- the instance ---- */
+
+void od_worker_lose(od_worker *worker, const od_error *why)
+{
+    if (!atomic_exchange(&worker->lost, true) && worker->on_fatal != NULL)
+        worker->on_fatal(worker->on_fatal_arg, why->message);
+}
+
+bool od_worker_is_lost(const od_worker *worker)
+{
+    return atomic_load(&worker->lost);
+}
+
 /* ---- GetStatus ---- */
 
 uint64_t od_worker_run_bytes(const od_worker_run *run)
@@ -146,6 +159,7 @@ static od_code make_status(od_worker *worker, od_msg **out, od_error *err)
             .cancelled_total = atomic_load(&worker->cancelled),
             .databases = names,
             .database_count = databases,
+            .draining = od_worker_is_lost(worker),
             .running = list->running,
             .running_count = list->count,
         };

@@ -86,6 +86,8 @@ od_code od_worker_create(const od_worker_options *options, od_worker **out, od_e
     init_lock(worker);
     worker->engine = options->engine;
     worker->token = options->token;
+    worker->on_fatal = options->on_fatal;
+    worker->on_fatal_arg = options->on_fatal_arg;
     worker->version = options->version != NULL ? options->version : "";
     worker->max_concurrency = options->max_concurrency > 0 ? options->max_concurrency : DEFAULT_CONCURRENCY;
     int64_t timeout_ms = options->execute_timeout_ms != 0 ? options->execute_timeout_ms : DEFAULT_TIMEOUT_MS;

@@ -19,6 +19,9 @@ struct od_worker {
     unsigned max_concurrency;
     int64_t timeout_ns; /* 0: none */
     int64_t start_ns;
+    void (*on_fatal)(void *arg, const char *why);
+    void *on_fatal_arg;
+    atomic_bool lost;      /* DuckDB's instance is of no more use */
     atomic_uint in_flight; /* runs started and not done */
     _Atomic uint64_t total, errors, cancelled;
 
@@ -56,7 +59,8 @@ OD_MUST_CHECK od_code od_run_create(od_worker *worker, od_rpc_call *call, od_msg
                                     bool unique, od_worker_done done, void *arg, od_worker_run **out, od_error *err);
 /* The run of this id with a reference, or NULL. */
 od_worker_run *od_run_find(od_worker *worker, od_slice execution_id);
-void od_run_main(void *arg);           /* the run */
-void od_run_leave(od_worker_run *run); /* out of worker->runs */
+void od_run_main(void *arg);                                 /* the run */
+void od_worker_lose(od_worker *worker, const od_error *why); /* a run ended with OD_E_FATAL */
+void od_run_leave(od_worker_run *run);                       /* out of worker->runs */
 
 #endif
