@@ -37,7 +37,7 @@ OD_MUST_CHECK od_code od_sql_type_append(od_buf *out, duckdb_logical_type type, 
 /* ---- connections (lease.c) ---- */
 
 typedef struct od_statement {
-    bool brief; /* its last run ended at once after its first payload; see od_execution_next */
+    bool brief;                /* its last run ended at once after its first payload; see od_execution_next */
     struct od_statement *next; /* most recently used first */
     char *sql;
     size_t sql_len;

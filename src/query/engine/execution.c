@@ -390,8 +390,7 @@ static od_code look_ahead(od_execution *execution, od_error *err)
 static void note_end(od_execution *execution)
 {
     if (execution->kept != NULL)
-        execution->kept->brief =
-            execution->payloads == 1 && od_clock_ns() - execution->payload_ns < OD_ENGINE_BRIEF_NS;
+        execution->kept->brief = execution->payloads == 1 && od_clock_ns() - execution->payload_ns < OD_ENGINE_BRIEF_NS;
 }
 
 od_code od_execution_next(od_execution *execution, od_msg **out, od_error *err)
