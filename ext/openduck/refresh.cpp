@@ -123,7 +123,7 @@ public:
 			// The server is away; the statement's own error says more.
 			return RebindQueryInfo::DO_NOT_REBIND;
 		}
-		return result;
+		return result == RebindQueryInfo::ATTEMPT_TO_REBIND ? BindAgain(context) : result;
 	}
 
 	RebindQueryInfo OnFinalizePrepare(ClientContext &context, PreparedStatementData &prepared,
@@ -211,6 +211,14 @@ private:
 			return RebindQueryInfo::DO_NOT_REBIND;
 		}
 		RemoteScanDropUnused(context);
+		return BindAgain(context);
+	}
+
+	//! There is no third time, so nothing is checked at the second: not even of a database that has not changed yet.
+	static RebindQueryInfo BindAgain(ClientContext &context) {
+		for (auto &transaction : BegunTransactions(context)) {
+			transaction.get().SetRebinding();
+		}
 		return RebindQueryInfo::ATTEMPT_TO_REBIND;
 	}
 

@@ -5,6 +5,10 @@
 
 #include "duckdb/execution/expression_executor.hpp"
 #include "duckdb/main/database.hpp"
+#include "duckdb/parallel/async_result.hpp"
+#include "duckdb/parallel/pipeline.hpp"
+
+#include <chrono>
 
 namespace openduck {
 
@@ -31,6 +35,9 @@ public:
 	unique_ptr<NativeReader> reader;
 	shared_ptr<PayloadQueue::Run> run;
 	bool reading = false;
+	//! Whether the thread may be given back to DuckDB, and since when it was not.
+	bool may_block = false;
+	std::chrono::steady_clock::time_point resumed;
 	idx_t batch_index = 0;
 	//! For a local filter: all of the stream's columns.
 	DataChunk wide;
@@ -69,10 +76,14 @@ static unique_ptr<GlobalTableFunctionState> RemoteScanInitGlobal(ClientContext &
 	return std::move(result);
 }
 
-static unique_ptr<LocalTableFunctionState> RemoteScanInitLocal(ExecutionContext &context, TableFunctionInitInput &,
+static unique_ptr<LocalTableFunctionState> RemoteScanInitLocal(ExecutionContext &context, TableFunctionInitInput &input,
                                                                GlobalTableFunctionState *global_p) {
 	auto &global = global_p->Cast<RemoteScanGlobalState>();
 	auto result = make_uniq<RemoteScanLocalState>();
+	// A positional join reads its tables itself, and knows no waiting.
+	auto source = context.pipeline ? context.pipeline->GetSource() : nullptr;
+	result->may_block = source && input.op && RefersToSameObject<const PhysicalOperator>(*source, *input.op);
+	result->resumed = std::chrono::steady_clock::now();
 	result->reader = make_uniq<NativeReader>(global.plan.names, global.plan.types);
 	if (global.plan.local_filter) {
 		result->wide.Initialize(context.client, global.plan.types);
@@ -85,9 +96,32 @@ static unique_ptr<LocalTableFunctionState> RemoteScanInitLocal(ExecutionContext 
 //===--------------------------------------------------------------------===//
 // Execution
 //===--------------------------------------------------------------------===//
-//! The next rows of the thread's payload, or of the next one; 0 at the end.
-static idx_t NextRows(ClientContext &context, RemoteScanGlobalState &global, RemoteScanLocalState &local) {
+//! DuckDB tells a running scan of an interrupt, but not that a result was closed or a LIMIT reached: of that it thinks when a
+//! scan blocks. So a scan that waits for the server, or that gave no rest for a while, blocks for a moment.
+static constexpr std::chrono::milliseconds MAX_RUN(200);
+
+//! Nothing to do: what counts is that DuckDB runs it, and the scan after it, only if the statement still wants rows.
+class ComeBack : public AsyncTask {
+public:
+	void Execute() override {
+	}
+};
+
+static void Block(TableFunctionInput &input) {
+	input.local_state->Cast<RemoteScanLocalState>().resumed = std::chrono::steady_clock::now();
+	vector<unique_ptr<AsyncTask>> tasks;
+	tasks.push_back(make_uniq<ComeBack>());
+	input.async_result = AsyncResult(std::move(tasks));
+}
+
+//! The next rows of the thread's payload, or of the next one. 0 at the end, and with BLOCKED.
+static idx_t NextRows(ClientContext &context, RemoteScanGlobalState &global, RemoteScanLocalState &local,
+                      bool &blocked) {
 	while (true) {
+		if (local.may_block && std::chrono::steady_clock::now() - local.resumed > MAX_RUN) {
+			blocked = true;
+			return 0;
+		}
 		if (local.reading) {
 			auto count = local.reader->Next();
 			if (count > 0) {
@@ -96,8 +130,16 @@ static idx_t NextRows(ClientContext &context, RemoteScanGlobalState &global, Rem
 			local.reading = false;
 		}
 		RemotePayload payload;
-		if (!global.queue->Take(context, local.run, payload)) {
+		auto got = global.queue->Take(context, local.run, payload);
+		if (got == RemoteStream::Got::END) {
 			return 0;
+		}
+		if (got == RemoteStream::Got::NOTHING_YET) {
+			blocked = local.may_block;
+			if (blocked) {
+				return 0;
+			}
+			continue;
 		}
 		local.batch_index = local.run->index;
 		local.reader->Start(payload.owner, payload.bytes);
@@ -111,11 +153,10 @@ static void EmptyColumn(Vector &out) {
 }
 
 static void GiveCounted(ClientContext &context, RemoteScanGlobalState &global, RemoteScanLocalState &local,
-                        DataChunk &output) {
+                        DataChunk &output, bool &blocked) {
 	if (!global.count_known) {
-		global.count_known = true;
 		Vector count(LogicalType::BIGINT);
-		while (NextRows(context, global, local) > 0) {
+		while (NextRows(context, global, local, blocked) > 0) {
 			local.reader->Read(0, count);
 			auto value = FlatVector::GetData<int64_t>(count)[0];
 			if (!FlatVector::Validity(count).RowIsValid(0) || value < 0) {
@@ -123,6 +164,10 @@ static void GiveCounted(ClientContext &context, RemoteScanGlobalState &global, R
 			}
 			global.counted = idx_t(value);
 		}
+		if (blocked) {
+			return;
+		}
+		global.count_known = true;
 	}
 	auto give = MinValue<idx_t>(global.counted, STANDARD_VECTOR_SIZE);
 	global.counted -= give;
@@ -133,15 +178,16 @@ static void GiveCounted(ClientContext &context, RemoteScanGlobalState &global, R
 	global.rows += give;
 }
 
-static void ScanRows(ClientContext &context, TableFunctionInput &input, DataChunk &output) {
+//! BLOCKED: there are no rows yet.
+static void ScanRows(ClientContext &context, TableFunctionInput &input, DataChunk &output, bool &blocked) {
 	auto &global = input.global_state->Cast<RemoteScanGlobalState>();
 	auto &local = input.local_state->Cast<RemoteScanLocalState>();
 	auto &plan = global.plan;
 	if (plan.count_only) {
-		return GiveCounted(context, global, local, output);
+		return GiveCounted(context, global, local, output, blocked);
 	}
 	while (true) {
-		auto count = NextRows(context, global, local);
+		auto count = NextRows(context, global, local, blocked);
 		if (count == 0) {
 			return;
 		}
@@ -180,7 +226,11 @@ static void ScanRows(ClientContext &context, TableFunctionInput &input, DataChun
 
 static void RemoteScanExecute(ClientContext &context, TableFunctionInput &input, DataChunk &output) {
 	try {
-		ScanRows(context, input, output);
+		bool blocked = false;
+		ScanRows(context, input, output, blocked);
+		if (blocked) {
+			Block(input);
+		}
 	} catch (IOException &exception) {
 		// What the client itself finds wrong with an answer: say whose it is.
 		auto text = ErrorData(exception).RawMessage();

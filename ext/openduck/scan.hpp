@@ -76,7 +76,10 @@ public:
 	//! Sends PLAN's query. While a call blocks, CONTEXT's interrupt is looked at.
 	static unique_ptr<RemoteStream> Start(ClientContext &context, Remote &remote, const string &sql,
 	                                      uint64_t catalog_version, bool describe_only);
-	//! The next payload; false at the end. One thread at a time.
+	enum class Got : uint8_t { PAYLOAD, END, NOTHING_YET };
+	//! The next payload; NOTHING_YET after WAIT_MS without one. One thread at a time.
+	Got NextWithin(int64_t wait_ms, RemotePayload &payload);
+	//! The next payload, however long it takes; false at the end.
 	bool Next(RemotePayload &payload);
 	//! As Next, but reports instead of throwing.
 	od_code TryNext(RemotePayload &payload, od_error &err);
@@ -89,6 +92,8 @@ public:
 
 private:
 	static bool Interrupted(void *arg);
+	//! Throws unless CODE is OD_OK.
+	static void Check(od_code code, const od_error &err);
 
 	optional_ptr<ClientContext> context;
 	od_result *result = nullptr;
@@ -147,12 +152,14 @@ public:
 
 	//! A payload that was received already, or (END) the stream's end.
 	void Push(const RemotePayload &payload, bool end);
-	//! The next payload for the thread that reads RUN (null at first); false at the stream's end.
-	bool Take(ClientContext &context, shared_ptr<Run> &run, RemotePayload &payload);
+	//! The next payload for the thread that reads RUN (null at first). Waits a moment at most.
+	RemoteStream::Got Take(ClientContext &context, shared_ptr<Run> &run, RemotePayload &payload);
 	uint64_t Bytes();
 
 private:
 	void Add(const RemotePayload &payload);
+	//! Fetches one payload with GUARD released; false if none came.
+	bool Fetch(std::unique_lock<mutex> &guard);
 
 	mutex lock;
 	std::condition_variable changed;

@@ -11,6 +11,8 @@ namespace openduck {
 
 //! A run's share of the client's memory.
 static constexpr idx_t MAX_RUN_BYTES = idx_t(24) << 20;
+//! How long a thread waits for a payload before DuckDB may look whether it should.
+static constexpr int64_t WAIT_MS = 50;
 
 StartedScan::~StartedScan() {
 	od_msg_unref(first.owner);
@@ -122,7 +124,7 @@ void PayloadQueue::Add(const RemotePayload &payload) {
 	filling->full = rows == 0 || filling->rows + rows > DEFAULT_ROW_GROUP_SIZE || filling->bytes > MAX_RUN_BYTES;
 }
 
-bool PayloadQueue::Take(ClientContext &context, shared_ptr<Run> &run, RemotePayload &payload) {
+RemoteStream::Got PayloadQueue::Take(ClientContext &context, shared_ptr<Run> &run, RemotePayload &payload) {
 	std::unique_lock<mutex> guard(lock);
 	while (true) {
 		if (error.HasError()) {
@@ -136,10 +138,10 @@ bool PayloadQueue::Take(ClientContext &context, shared_ptr<Run> &run, RemotePayl
 		if (run && !run->queue.empty()) {
 			payload = run->queue.front();
 			run->queue.pop_front();
-			return true;
+			return RemoteStream::Got::PAYLOAD;
 		}
 		if (finished) {
-			return false;
+			return RemoteStream::Got::END;
 		}
 		if (run && run->full) {
 			run = nullptr;
@@ -153,35 +155,40 @@ bool PayloadQueue::Take(ClientContext &context, shared_ptr<Run> &run, RemotePayl
 			run->owned = true;
 			filling = run;
 		}
-		if (fetching) {
-			changed.wait_for(guard, std::chrono::milliseconds(50));
-			if (context.interrupted) {
-				throw InterruptException();
-			}
-			continue;
+		auto waited = fetching ? changed.wait_for(guard, std::chrono::milliseconds(WAIT_MS)) == std::cv_status::timeout
+		                       : !Fetch(guard);
+		if (context.interrupted) {
+			throw InterruptException();
 		}
-		fetching = true;
-		guard.unlock();
-		RemotePayload fetched;
-		bool more = false;
-		ErrorData failure;
-		try {
-			more = stream->Next(fetched);
-		} catch (std::exception &ex) {
-			failure = ErrorData(ex);
+		if (waited) {
+			return RemoteStream::Got::NOTHING_YET;
 		}
-		guard.lock();
-		fetching = false;
-		bytes = stream->Bytes();
-		if (failure.HasError()) {
-			error = std::move(failure);
-		} else if (more) {
-			Add(fetched);
-		} else {
-			finished = true;
-		}
-		changed.notify_all();
 	}
+}
+
+bool PayloadQueue::Fetch(std::unique_lock<mutex> &guard) {
+	fetching = true;
+	guard.unlock();
+	RemotePayload fetched;
+	auto got = RemoteStream::Got::END;
+	ErrorData failure;
+	try {
+		got = stream->NextWithin(WAIT_MS, fetched);
+	} catch (std::exception &ex) {
+		failure = ErrorData(ex);
+	}
+	guard.lock();
+	fetching = false;
+	bytes = stream->Bytes();
+	if (failure.HasError()) {
+		error = std::move(failure);
+	} else if (got == RemoteStream::Got::PAYLOAD) {
+		Add(fetched);
+	} else if (got == RemoteStream::Got::END) {
+		finished = true;
+	}
+	changed.notify_all();
+	return got != RemoteStream::Got::NOTHING_YET;
 }
 
 uint64_t PayloadQueue::Bytes() {

@@ -109,7 +109,6 @@ void OpenDuckTransaction::SetConfirmed() {
 }
 
 void OpenDuckTransaction::Drop() {
-	rebinding = true;
 	lock_guard<mutex> guard(lock);
 	if (snapshot) {
 		catalog.Invalidate(*snapshot);

@@ -36,11 +36,14 @@ public:
 	bool Confirm(ClientContext &context, bool once_a_transaction);
 	//! A scan of the statement has found the version to hold.
 	void SetConfirmed();
-	//! The catalog has changed.
+	//! The catalog has changed: the next Snapshot is a new one.
 	void Drop();
 	//! The statement is being bound for the second time. There is no third: its scans go by the columns they get.
 	bool Rebinding() const {
 		return rebinding;
+	}
+	void SetRebinding() {
+		rebinding = true;
 	}
 
 	//! The statement looked up names of tables or views.
@@ -62,7 +65,6 @@ public:
 		bool result = touched && mixed;
 		if (result) {
 			mixed = false;
-			rebinding = true;
 		}
 		return result;
 	}

@@ -51,6 +51,10 @@ OD_MUST_CHECK od_code od_remote_execute(od_remote *remote, const od_remote_query
  * " (openduck HOST:PORT, execution ID)". A stream that ends without `finished` is OD_E_CONNECTION_LOST.
  * Chunks without a payload and payloads without a batch are passed on: the caller sees each payload. */
 OD_MUST_CHECK od_code od_result_next(od_result *result, od_msg **owner, od_slice *payload, od_error *err);
+/* As od_result_next, but waits WAIT_MS at most: if nothing came, *again is true and the wait may go on with another call.
+ * execute_timeout_ms counts only the time spent in these calls. */
+OD_MUST_CHECK od_code od_result_next_within(od_result *result, int64_t wait_ms, od_msg **owner, od_slice *payload,
+                                            bool *again, od_error *err);
 /* True if od_result_next would not block. */
 bool od_result_ready(od_result *result);
 const char *od_result_execution_id(const od_result *result);

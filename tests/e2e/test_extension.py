@@ -432,6 +432,57 @@ def test_limit_ends_the_remote_query(con, server):
     services.wait_until(lambda: services.cpu_share(server, 0.2) < 0.1, 2, "the server is idle")
 
 
+# A million rows at once, and then none for a long time.
+STALLING = "SELECT i, random() AS r FROM range(100000000000) t(i) WHERE i < 1000000 OR i % 1000000000000 = 999999999999"
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_closed_result_ends_a_scan_that_waits(server, threads):
+    with services.attached(server, config={"threads": str(threads)}) as con:
+        for rows in (1, 500000):
+            con.execute("FROM openduck_query('cloud', '%s')" % STALLING)
+            assert len(con.fetchmany(rows)) == rows
+            time.sleep(0.2)
+            start = time.monotonic()
+            assert con.execute("SELECT 1").fetchall() == [(1,)]
+            assert time.monotonic() - start < 1 * services.SLOW
+            server.wait_idle(2)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_limit_that_the_client_applies_ends_a_scan_that_waits(server, threads):
+    with services.attached(server, config={"threads": str(threads)}) as con:
+        for limit in (1, 50000):
+            start = time.monotonic()
+            sql = "SELECT i FROM openduck_query('cloud', '%s') WHERE i %% 10 = 3 LIMIT %d"
+            rows = con.execute(sql % (STALLING, limit)).fetchall()
+            assert len(rows) == limit and rows[0] == (3,)
+            assert time.monotonic() - start < 3 * services.SLOW
+            server.wait_idle(2)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_ctrl_c_in_python_ends_a_scan_that_waits(server, threads):
+    code = (
+        "import os, signal, threading, time, services\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a background shell leaves it ignored
+        "con = services.duck(threads='%d'); con.execute(services.attach_sql(%r))\n"
+        "threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+        "start = time.monotonic()\n"
+        "try:\n"
+        "    con.execute(\"SELECT max(r) FROM openduck_query('cloud', '%s')\").fetchall()\n"
+        "except BaseException as e:\n"
+        "    print(type(e).__name__, time.monotonic() - start < 2 * services.SLOW)\n"
+        "print(con.execute('SELECT 1').fetchall())\n" % (threads, server.url, STALLING)
+    )
+    env = {**services.os.environ, "PYTHONPATH": services.os.path.dirname(services.__file__)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=env, timeout=60, check=False
+    )
+    assert done.stdout.strip().endswith("True\n[(1,)]"), (done.stdout, done.stderr[-3000:])
+    server.wait_idle(2)
+
+
 def test_closing_the_connection_ends_its_streams(server):
     with services.attached(server) as con:
         con.execute("FROM cloud.big").fetchmany(5)

@@ -3,6 +3,7 @@
 #include "query/client/client_internal.h"
 
 #include "base/alloc.h"
+#include "base/deadline.h"
 #include "base/uuid.h"
 #include "base/banned.h"
 
@@ -14,7 +15,8 @@ struct od_result {
     od_call *call;
     bool finished;
     bool failed;
-    od_error error; /* if failed: what further calls return too */
+    od_error error;    /* if failed: what further calls return too */
+    int64_t waited_ns; /* for the next chunk, in earlier calls */
     uint64_t catalog_version;
     char execution_id[OD_EXECUTION_ID_SIZE];
 };
@@ -94,29 +96,41 @@ static void read_end(od_result *result)
     }
 }
 
-static od_code receive(od_result *result, od_msg **msg, od_error *err)
+/* UNTIL: when the caller wants to be asked again; *again is then true, and there is no message. */
+static od_code receive(od_result *result, od_deadline until, od_msg **msg, bool *again, od_error *err)
 {
-    int64_t limit = result->remote->execute_timeout_ms;
-    od_deadline wait = od_deadline_in_ms(limit);
-    od_code rc = od_call_recv(result->call, msg, wait, err);
+    int64_t limit = result->remote->execute_timeout_ms, start = od_clock_ns();
+    od_deadline end = od_deadline_in_ms(limit), wait;
+    od_code rc;
 
-    if (rc == OD_E_TIMEOUT && od_deadline_passed(wait)) {
+    if (limit >= 0)
+        end.at_ns -= result->waited_ns;
+    wait = od_deadline_min(end, until);
+    rc = od_call_recv(result->call, msg, wait, err);
+    if (rc == OD_E_TIMEOUT && od_deadline_passed(end)) {
         /* Without an owner that waits, the work is of no use. */
         od_call_cancel(result->call);
         return od_fail(err, OD_E_TIMEOUT, "timed out: no answer within %lld ms", (long long)limit);
     }
+    if (rc == OD_E_TIMEOUT && od_deadline_passed(wait)) {
+        result->waited_ns += od_clock_ns() - start;
+        *again = true;
+        return OD_OK;
+    }
+    result->waited_ns = 0;
     if (rc == OD_OK && !*msg)
         return od_fail(err, OD_E_CONNECTION_LOST, "the stream ended without 'finished'");
     return rc;
 }
 
-od_code od_result_next(od_result *result, od_msg **owner, od_slice *payload, od_error *err)
+static od_code next(od_result *result, od_deadline until, od_msg **owner, od_slice *payload, bool *again, od_error *err)
 {
     od_error why;
     od_chunk chunk;
     od_msg *msg;
     od_code rc;
 
+    *again = false;
     *owner = NULL;
     *payload = (od_slice){0};
     if (result->failed) {
@@ -126,7 +140,9 @@ od_code od_result_next(od_result *result, od_msg **owner, od_slice *payload, od_
     }
     while (!result->finished) {
         msg = NULL;
-        rc = receive(result, &msg, &why);
+        rc = receive(result, until, &msg, again, &why);
+        if (*again)
+            return OD_OK;
         if (rc == OD_OK)
             rc = od_chunk_decode(od_slice_of(od_msg_data(msg), od_msg_len(msg)), &chunk, &why);
         if (rc != OD_OK) {
@@ -148,6 +164,19 @@ od_code od_result_next(od_result *result, od_msg **owner, od_slice *payload, od_
             return fail_result(result, &chunk.error, err);
     }
     return OD_OK;
+}
+
+od_code od_result_next(od_result *result, od_msg **owner, od_slice *payload, od_error *err)
+{
+    bool again;
+
+    return next(result, OD_DEADLINE_NEVER, owner, payload, &again, err);
+}
+
+od_code od_result_next_within(od_result *result, int64_t wait_ms, od_msg **owner, od_slice *payload, bool *again,
+                              od_error *err)
+{
+    return next(result, od_deadline_in_ms(wait_ms), owner, payload, again, err);
 }
 
 bool od_result_ready(od_result *result)

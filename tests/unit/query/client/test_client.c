@@ -127,6 +127,45 @@ static void test_silence_is_a_timeout_and_resets_the_stream(void **state)
     od_remote_unref(remote);
 }
 
+static void test_a_wait_in_pieces_has_one_limit(void **state)
+{
+    const od_remote_query query = {.sql = od_slice_str("b10")};
+    od_remote *remote = connect_to(server.address, 300);
+    int before = atomic_load(&server.reset), waits = 0;
+    od_result *result = NULL;
+    od_slice payload;
+    od_msg *owner;
+    bool again;
+    od_error err;
+    od_code rc;
+
+    (void)state;
+    assert_int_equal(od_remote_execute(remote, &query, &result, NULL), OD_OK);
+    do {
+        assert_int_equal(od_result_next_within(result, 20, &owner, &payload, &again, NULL), OD_OK);
+    } while (again);
+    assert_int_equal(payload.len, 10);
+    od_msg_unref(owner);
+    /* The time that the reader takes for itself is not the server's. */
+    assert_int_equal(od_result_next_within(result, 20, &owner, &payload, &again, &err), OD_OK);
+    assert_true(again && !owner);
+    nanosleep(&(struct timespec){.tv_nsec = 400000000}, NULL);
+    for (;;) {
+        rc = od_result_next_within(result, 20, &owner, &payload, &again, &err);
+        if (rc != OD_OK)
+            break;
+        assert_true(again && !owner);
+        waits++;
+    }
+    assert_int_equal(rc, OD_E_TIMEOUT);
+    assert_false(again);
+    assert_non_null(strstr(err.message, "no answer within 300 ms"));
+    assert_in_range(waits, 3, 14);
+    od_result_free(result);
+    ASSERT_EVENTUALLY(atomic_load(&server.reset) == before + 1);
+    od_remote_unref(remote);
+}
+
 static void test_an_unread_result_is_cancelled_at_the_server(void **state)
 {
     const od_remote_query query = {.sql = od_slice_str("flood")};
@@ -270,6 +309,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_streams),
         cmocka_unit_test(test_a_finished_stream_is_not_reset),
         cmocka_unit_test(test_silence_is_a_timeout_and_resets_the_stream),
+        cmocka_unit_test(test_a_wait_in_pieces_has_one_limit),
         cmocka_unit_test(test_an_unread_result_is_cancelled_at_the_server),
         cmocka_unit_test(test_cancel_ends_a_blocked_next),
         cmocka_unit_test(test_the_interrupt_ends_a_blocked_next),
