@@ -65,6 +65,8 @@ char *od_strndup(const char *str, size_t len)
     char *copy;
     size_t size;
 
+    if (!str && len == 0)
+        str = ""; /* an empty slice may have no address */
     if (!str)
         return NULL;
     len = strnlen(str, len);

@@ -9,8 +9,8 @@ void *od_alloc(size_t size);            /* NULL when memory is out; size 0 gives
 void *od_calloc(size_t n, size_t size); /* zeroed; NULL on overflow too */
 void *od_realloc(void *ptr, size_t size);
 void od_free(void *ptr);
-char *od_strdup(const char *str); /* NULL in, NULL out */
-char *od_strndup(const char *str, size_t len);
+char *od_strdup(const char *str);              /* NULL in, NULL out */
+char *od_strndup(const char *str, size_t len); /* NULL with a length of 0 gives "" */
 
 /* false on overflow; *sum is then unchanged. */
 bool od_add_size(size_t a, size_t b, size_t *sum);

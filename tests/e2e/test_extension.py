@@ -376,6 +376,28 @@ def test_openduck_query_of_an_unknown_alias_is_named(con):
         con.execute("FROM openduck_query('nosuchalias', 'SELECT 1')").fetchall()
 
 
+@pytest.mark.parametrize(
+    "text, kind, words",
+    [
+        ("", duckdb.BinderException, "no statement"),
+        (";", duckdb.BinderException, "no statement"),
+        ("-- nothing", duckdb.BinderException, "no statement"),
+        ("SELECT 1; SELECT 2", duckdb.BinderException, "single statement"),
+        ("CREATE TABLE not_made AS SELECT 1 AS i; SELECT 2 AS i", duckdb.BinderException, "single statement"),
+        ("SELECT ?", duckdb.BinderException, "parameters"),
+        ("SELEC 1", duckdb.ParserException, "SELEC"),
+        ("FROM not_made", duckdb.CatalogException, "not_made"),
+        ("COPY t TO '/tmp/not_made.csv'", duckdb.PermissionException, "disabled"),
+        ("SET memory_limit = '1GB'", duckdb.BinderException, "locked"),
+        ("COMMIT", duckdb.TransactionException, "no transaction"),
+    ],
+)
+def test_openduck_query_of_an_odd_text_says_what_is_wrong(con, text, kind, words):
+    with pytest.raises(kind, match=words):
+        con.execute("FROM openduck_query('cloud', ?)", [text]).fetchall()
+    assert con.execute("SELECT count(i) FROM cloud.t").fetchall() == [(1000,)]
+
+
 # ---------------------------------------------------------------- interrupts
 
 

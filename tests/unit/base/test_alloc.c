@@ -59,6 +59,9 @@ static void test_strdup_copies(void **state)
     od_free(copy);
     assert_null(od_strdup(NULL));
     assert_null(od_strndup(NULL, 4));
+    copy = od_strndup(NULL, 0);
+    assert_string_equal(copy, "");
+    od_free(copy);
 }
 
 static void test_size_sums_refuse_overflow(void **state)
