@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What a separate gateway adds: a table of lineitem copied, and a one-row query, straight from a worker and through a gateway.
+"""What a separate gateway adds: a copy of lineitem and a one-row query, straight from a worker and through a gateway.
 
-usage: gateway_hop.py DATABASE [REPEATS]      DATABASE holds lineitem and one (a row); peers.py prepare makes such a file
+usage: gateway_hop.py DATABASE [REPEATS]     DATABASE holds lineitem and one (a row), as peers.py prepare makes it
 Both ways in turn, in one process, on the release build; medians and their ratio.
 """
 
@@ -51,8 +51,10 @@ def main(database, repeats=4):
     bulk = [statistics.median(run[way][0] for run in runs) for way in (0, 1)]
     small = [statistics.median(run[way][1] for run in runs) for way in (0, 1)]
     print("lineitem: %.3f s, through a gateway %.3f s: ratio %.2f" % (*bulk, bulk[1] / bulk[0]))
-    print("one row: p50 %.3f ms, through a gateway %.3f ms: %+.0f us" % (
-        small[0] * 1e3, small[1] * 1e3, (small[1] - small[0]) * 1e6))
+    print(
+        "one row: p50 %.3f ms, through a gateway %.3f ms: %+.0f us"
+        % (small[0] * 1e3, small[1] * 1e3, (small[1] - small[0]) * 1e6)
+    )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Things die, stall, lie and fill up. After each: slots free, no CPU used, and the next query works."""
 
+import contextlib
 import os
 import random
 import shutil
@@ -602,3 +603,23 @@ def test_slots_come_back_after_a_thousand_mixed_queries(db):
         assert not status.running
         quiet(server)
         server.assert_usable()
+
+
+def test_a_refused_message_after_a_large_one(server):
+    """Two messages where one is due, the second above the limit: an error, and the server lives."""
+    pb = services.stubs()
+    large = pb.ExecuteFragmentRequest(plan=b"SELECT 1 --" + b"x" * (5 << 20)).SerializeToString()
+    for path in ("ExecuteFragment", "IngestData", "Heartbeat"):
+        with server.client() as c:
+            call = c.channel.stream_stream(
+                "/openduck.v1.ExecutionService/" + path,
+                request_serializer=lambda b: b,
+                response_deserializer=lambda b: b,
+            )
+            answer = call(iter([large, bytes((64 << 20) + 1)]), timeout=30)
+            with contextlib.suppress(grpc.RpcError):
+                list(answer)
+            assert answer.code() != grpc.StatusCode.DEADLINE_EXCEEDED
+    with server.client() as c:
+        assert c.rows("SELECT 1") == [(1,)]
+    server.wait_idle(3)

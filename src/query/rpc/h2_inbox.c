@@ -262,7 +262,8 @@ size_t od_h2_inbox_room(od_h2_stream *stream, uint8_t **at)
 {
     od_h2_inbox *in = &stream->in;
 
-    if (in->prefix_len < sizeof in->prefix || in->backlog.len > 0 || in->count >= MAX_WAITING)
+    /* Of a message that was refused there is none, though its head was read. */
+    if (in->prefix_len < sizeof in->prefix || !in->msg || in->backlog.len > 0 || in->count >= MAX_WAITING)
         return 0;
     if (in->got == od_msg_len(in->msg) && !grow(stream))
         return 0;
