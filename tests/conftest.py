@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import signal
 import sys
 
 import pytest
@@ -10,6 +11,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE / "e2e"), str(HERE / "support")]
 
 import services  # noqa: E402
+
+# In the background of a shell SIGINT is ignored, and so it would be in all that the tests start: a signal with a handler is
+# set back to its default there.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header(config):

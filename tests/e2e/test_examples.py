@@ -1,5 +1,6 @@
 """The examples, `make run` and the commands of the docs run as they stand."""
 
+import contextlib
 import os
 import re
 import signal
@@ -89,7 +90,11 @@ def test_make_run_serves_until_ctrl_c(number, tmp_path):
     with open(tmp_path / "out", "w+") as out:
         env = {**services.server_env({"LISTEN": "127.0.0.1:0"}), "PRESET": PRESET}
         script = services.ROOT / "scripts" / "run.sh"
-        with subprocess.Popen([script], stdout=out, stderr=out, env=env, start_new_session=True) as p:
+        with (
+            subprocess.Popen([script], stdout=out, stderr=out, env=env, start_new_session=True) as p,
+            contextlib.ExitStack() as stack,
+        ):
+            stack.callback(p.kill)  # a failure must not wait for it
 
             def text():
                 return (tmp_path / "out").read_text()

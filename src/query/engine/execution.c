@@ -425,6 +425,17 @@ od_code od_execution_next(od_execution *execution, od_msg **out, od_error *err)
     return rc;
 }
 
+/* Of a result that fails while its reader is slow, DuckDB may tell only that its own threads were interrupted by the failure.
+ * Nobody asked for that, so it must not look as if the user had. */
+static od_code fetch_failed(const char *why, od_error *err)
+{
+    od_code rc = od_duck_fail(err, why);
+    if (rc != OD_E_CANCELLED)
+        return rc;
+    return od_fail(err, OD_E_UNKNOWN,
+                   "the query failed while its rows were on their way, and DuckDB does not tell why");
+}
+
 od_code od_output_fetch(od_execution *execution, duckdb_data_chunk *out, od_error *err)
 {
     for (;;) {
@@ -434,7 +445,7 @@ od_code od_output_fetch(od_execution *execution, duckdb_data_chunk *out, od_erro
             execution->drained = true;
             if (atomic_load(&execution->interrupted))
                 return cancelled(err);
-            return why != NULL && why[0] != '\0' ? od_duck_fail(err, why) : OD_OK;
+            return why != NULL && why[0] != '\0' ? fetch_failed(why, err) : OD_OK;
         }
         if (duckdb_data_chunk_get_size(*out) > 0)
             return OD_OK;

@@ -468,6 +468,28 @@ static void *interrupt_soon(void *arg)
     return NULL;
 }
 
+static void test_a_failure_between_two_fetches_is_no_interrupt(void **state)
+{
+    (void)state;
+    od_engine *engine = memory_engine();
+    for (int i = 0; i < 30; i++) {
+        od_execution *execution;
+        od_msg *msg;
+        od_code rc;
+        assert_ok(try_start(
+            engine, "SELECT CASE WHEN i < 300000 THEN i ELSE CAST('x' || i AS BIGINT) END FROM range(600000) t(i)",
+            &execution));
+        assert_ok(od_execution_next(execution, &msg, &err));
+        od_msg_unref(msg);
+        (void)nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL); /* a slow reader */
+        while ((rc = od_execution_next(execution, &msg, &err)) == OD_OK && msg != NULL)
+            od_msg_unref(msg);
+        assert_true(rc == OD_E_CONVERSION || rc == OD_E_UNKNOWN);
+        od_execution_end(execution);
+    }
+    od_engine_close(engine);
+}
+
 static void test_interrupt_is_quick(void **state)
 {
     (void)state;
@@ -585,6 +607,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_bad_files_are_named),
         cmocka_unit_test(test_databases_keep_their_names),
         cmocka_unit_test(test_each_allocation_may_fail),
+        cmocka_unit_test(test_a_failure_between_two_fetches_is_no_interrupt),
         cmocka_unit_test(test_interrupt_is_quick),
         cmocka_unit_test(test_interrupt_before_the_first_row),
         cmocka_unit_test(test_eight_threads),
