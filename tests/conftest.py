@@ -12,8 +12,8 @@ sys.path[:0] = [str(HERE / "e2e"), str(HERE / "support")]
 
 import services  # noqa: E402
 
-# In the background of a shell SIGINT is ignored, and so it would be in all that the tests start: a signal with a handler is
-# set back to its default there.
+# In the background of a shell SIGINT is ignored, and so it would be in all that the tests start.
+# A signal with a handler is set back to its default there.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
