@@ -147,7 +147,8 @@ def test_stalled_reader_stops_its_producer_and_harms_nobody(db):
                 proxy.stall()
                 time.sleep(2)
                 quiet(server, 3)
-                assert server.rss() - before < 64 << 20
+                if services.PRESET != "tsan":  # whose shadow of each byte counts too
+                    assert server.rss() - before < 64 << 20
                 start = time.monotonic()
                 assert other.rows("SELECT 1") == [(1,)]
                 assert time.monotonic() - start < 1 * services.SLOW
