@@ -223,20 +223,19 @@ static void tick(od_loop *loop)
 
 static void take_posted(od_loop *loop)
 {
-    od_conn *list, *next;
+    od_conn *conn, *next;
 
     pthread_mutex_lock(&loop->lock);
-    list = loop->posted;
+    for (conn = loop->posted; conn; conn = next) {
+        /* Once `posted` is cleared and the lock is free, another thread may post it again and use the link. */
+        next = conn->next_posted;
+        conn->posted = false;
+        od_loop_ready(loop, conn);
+        od_conn_unref(conn); /* never the last: the ready list holds one */
+    }
     loop->posted = NULL;
     loop->woken = false;
-    for (od_conn *c = list; c; c = c->next_posted)
-        c->posted = false;
     pthread_mutex_unlock(&loop->lock);
-    for (; list; list = next) {
-        next = list->next_posted;
-        od_loop_ready(loop, list);
-        od_conn_unref(list);
-    }
 }
 
 static void work(od_loop *loop)
