@@ -31,6 +31,8 @@ static void fill_options(const od_options *options, od_gateway_options *out)
         .max_queued = queued > 0 ? (int)queued : -1,
         .queue_timeout_ms = queue_ms > 0 ? queue_ms : -1,
         .execute_timeout_ms = od_options_ms(options, OD_OPT_EXECUTE_TIMEOUT),
+        .max_transactions = (unsigned)od_options_int(options, OD_OPT_MAX_TRANSACTIONS),
+        .transaction_idle_ms = od_options_ms(options, OD_OPT_TRANSACTION_IDLE_TIMEOUT),
         .cancel_timeout_ms = od_options_ms(options, OD_OPT_CANCEL_TIMEOUT),
         .version = OD_VERSION,
     };
@@ -77,6 +79,8 @@ int command_serve(const od_options *options)
         .max_concurrency = (unsigned)od_options_int(options, OD_OPT_MAX_CONCURRENCY),
         .execute_timeout_ms = od_options_ms(options, OD_OPT_EXECUTE_TIMEOUT),
         .on_fatal = daemon_fatal,
+        .max_transactions = (unsigned)od_options_int(options, OD_OPT_MAX_TRANSACTIONS),
+        .transaction_idle_ms = od_options_ms(options, OD_OPT_TRANSACTION_IDLE_TIMEOUT),
     };
     od_worker_options with_engine = worker_options;
     od_gateway_options gateway_options;

@@ -37,8 +37,8 @@ static void print_json(const char *endpoint, const od_status *s)
     json_field("role", s->role);
     printf(", \"uptime_seconds\": %" PRIu64 ", \"draining\": %s", s->uptime_seconds, s->draining ? "true" : "false");
     printf(", \"in_flight\": %" PRIu32 ", \"max_in_flight\": %" PRIu32 ", \"queued\": %" PRIu32
-           ", \"max_queued\": %" PRIu32,
-           s->in_flight, s->max_in_flight, s->queued, s->max_queued);
+           ", \"max_queued\": %" PRIu32 ", \"transactions\": %" PRIu32,
+           s->in_flight, s->max_in_flight, s->queued, s->max_queued, s->transactions);
     printf(", \"executions_total\": %" PRIu64 ", \"errors_total\": %" PRIu64 ", \"cancelled_total\": %" PRIu64 ", ",
            s->executions_total, s->errors_total, s->cancelled_total);
     json_list("databases", s->databases, s->database_count);
@@ -79,8 +79,8 @@ static void print_text(const char *endpoint, const od_status *s, int64_t took_us
            s->duckdb_version[0] ? " duckdb=" : "", s->duckdb_version, s->uptime_seconds, (double)took_us / 1000.0);
     if (s->draining)
         puts("draining:   yes, new executions are refused");
-    printf("in flight:  %" PRIu32 " of %" PRIu32 ", queued %" PRIu32 " of %" PRIu32 "\n", s->in_flight,
-           s->max_in_flight, s->queued, s->max_queued);
+    printf("in flight:  %" PRIu32 " of %" PRIu32 ", queued %" PRIu32 " of %" PRIu32 ", transactions %" PRIu32 "\n",
+           s->in_flight, s->max_in_flight, s->queued, s->max_queued, s->transactions);
     printf("executions: %" PRIu64 ", errors %" PRIu64 ", cancelled %" PRIu64 "\n", s->executions_total, s->errors_total,
            s->cancelled_total);
     if (s->database_count > 0) {

@@ -103,6 +103,8 @@ int command_worker(const od_options *options)
         .max_concurrency = (unsigned)od_options_int(options, OD_OPT_MAX_CONCURRENCY),
         .execute_timeout_ms = od_options_ms(options, OD_OPT_EXECUTE_TIMEOUT),
         .on_fatal = daemon_fatal,
+        .max_transactions = (unsigned)od_options_int(options, OD_OPT_MAX_TRANSACTIONS),
+        .transaction_idle_ms = od_options_ms(options, OD_OPT_TRANSACTION_IDLE_TIMEOUT),
     };
     membership m = {0};
     daemon_task task;

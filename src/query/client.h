@@ -32,6 +32,51 @@ void od_remote_unref(od_remote *remote);
 const char *od_remote_authority(const od_remote *remote); /* "127.0.0.1:7878", for messages */
 const char *od_remote_database(const od_remote *remote);
 
+/* ---- transactions ----
+ *
+ * A transaction keeps the connection on which it was begun: when the client dies, the server sees that close and rolls back. Its
+ * executions and ingests have connections of their own, so several may go on at once. */
+
+typedef struct od_remote_txn od_remote_txn; /* one thread at a time, but for its executions */
+
+/* In the remote's database. */
+OD_MUST_CHECK od_code od_remote_txn_begin(od_remote *remote, od_interrupt interrupt, od_remote_txn **out,
+                                          od_error *err);
+const char *od_remote_txn_id(const od_remote_txn *txn);
+/* Of the catalog as it sees it: when it began, or as its last end told. */
+uint64_t od_remote_txn_catalog_version(const od_remote_txn *txn);
+/* It is over whatever comes back, but for OD_E_CANCELLED and OD_E_TIMEOUT before an answer: then nobody knows, and free ends it.
+ *   OD_E_TRANSACTION      a conflict; nothing of it remains
+ *   OD_E_CONNECTION_LOST  of a commit: whether it took place is not known */
+OD_MUST_CHECK od_code od_remote_txn_commit(od_remote_txn *txn, od_interrupt interrupt, od_error *err);
+OD_MUST_CHECK od_code od_remote_txn_rollback(od_remote_txn *txn, od_interrupt interrupt, od_error *err);
+/* What is not over is rolled back by the server, which sees its connection close. NULL allowed. */
+void od_remote_txn_free(od_remote_txn *txn);
+
+/* ---- rows that go up ---- */
+
+typedef struct {
+    od_slice staging_table;
+    const od_wire_column *columns;
+    size_t column_count;
+    od_format format;
+    od_interrupt interrupt;
+} od_ingest_options;
+
+typedef struct od_ingest od_ingest; /* one thread at a time */
+
+/* Into a new temporary table of TXN's connection. Sends the columns; does not wait for an answer. */
+OD_MUST_CHECK od_code od_ingest_open(od_remote *remote, const od_remote_txn *txn, const od_ingest_options *options,
+                                     od_ingest **out, od_error *err);
+/* Sends PAYLOAD, a whole IPC stream, waiting while the server is behind. The server's error, if it has told one already. */
+OD_MUST_CHECK od_code od_ingest_send(od_ingest *ingest, od_msg *payload, od_error *err);
+/* Waits until all rows are in the table. */
+OD_MUST_CHECK od_code od_ingest_finish(od_ingest *ingest, uint64_t *rows, od_error *err);
+/* Unless it was finished, the server drops the table, a moment later. NULL allowed. */
+void od_ingest_free(od_ingest *ingest);
+
+/* ---- executions ---- */
+
 typedef struct {
     od_slice sql;
     od_format format;
@@ -40,6 +85,7 @@ typedef struct {
     const char *execution_id; /* NULL: one is made */
     const char *statement_id; /* NULL: none */
     od_interrupt interrupt;   /* asked while any call on the result blocks */
+    const od_remote_txn *txn; /* runs in it; NULL: in a transaction of its own */
 } od_remote_query;
 
 /* Sends the request and returns without waiting for an answer. Errors name the endpoint. */

@@ -39,12 +39,66 @@ const char *od_engine_version(void); /* "v1.5.5" */
 /* Changes whenever a statement that may have changed a catalog begins or ends; unlike that of any other instance. */
 uint64_t od_engine_catalog_version(const od_engine *engine);
 
+/* ---- transactions ----
+ *
+ * A transaction has a connection to itself. What runs in it takes turns. DuckDB has one open result for each connection, so an
+ * execution whose result is not fetched to its end is fetched when another one wants its turn: into memory up to
+ * OD_SPOOL_MEMORY, then into a file without a name. Its reader sees no difference. */
+
+typedef struct od_txn od_txn; /* counted; any thread, several at once */
+
+#define OD_SPOOL_MEMORY ((size_t)64 << 20)
+
+/* DATABASE empty: the first one. What it sees is fixed from here on. OD_E_NOT_FOUND */
+OD_MUST_CHECK od_code od_txn_begin(od_engine *engine, od_slice database, od_txn **out, od_error *err);
+od_txn *od_txn_ref(od_txn *txn);
+void od_txn_unref(od_txn *txn); /* the last one rolls back what is not over. NULL allowed */
+/* Waits for what runs in it, then commits. It is over whatever comes back, and its connection given back.
+ *   OD_E_TRANSACTION      a conflict; nothing of it remains
+ *   OD_E_NO_TRANSACTION   it is over already */
+OD_MUST_CHECK od_code od_txn_commit(od_txn *txn, od_error *err);
+/* Stops what runs in it, waits for that, and rolls back. WHY is what later users are told. OD_E_NO_TRANSACTION: it is over. */
+OD_MUST_CHECK od_code od_txn_rollback(od_txn *txn, const char *why, od_error *err);
+/* Of the catalog as it sees it. */
+uint64_t od_txn_catalog_version(od_txn *txn);
+
+/* ---- rows that come in ---- */
+
+typedef struct {
+    od_slice name, sql_type;
+} od_staging_column;
+
+typedef struct {
+    od_txn *txn;
+    od_slice table; /* a new temporary one */
+    const od_staging_column *columns;
+    size_t column_count;
+    od_format format;
+} od_staging_request;
+
+typedef struct od_staging od_staging; /* one thread at a time; keeps its transaction alive */
+
+/* Creates the table. OD_E_INVALID: no name, no columns, or a type that is more than a type. */
+OD_MUST_CHECK od_code od_staging_open(const od_staging_request *request, od_staging **out, od_error *err);
+/* Appends the batches of PAYLOAD, a whole IPC stream in OWNER.
+ *   OD_E_CORRUPT   it is damaged     OD_E_INVALID   it does not have the table's columns     OD_E_CONVERSION */
+OD_MUST_CHECK od_code od_staging_append(od_staging *ingest, od_msg *owner, od_slice payload, od_error *err);
+/* All rows are in the table, which stays until the transaction's connection goes. */
+OD_MUST_CHECK od_code od_staging_finish(od_staging *ingest, uint64_t *rows, od_error *err);
+/* From any thread, before _free: what runs or comes fails with OD_E_CANCELLED. */
+void od_staging_interrupt(od_staging *ingest);
+/* Drops the table unless it was finished. NULL allowed. */
+void od_staging_free(od_staging *ingest);
+
+/* ---- executions ---- */
+
 typedef struct {
     od_slice sql;      /* UTF-8; of several statements all but the last run in the first od_execution_next */
     od_slice database; /* empty: the first one */
     od_format format;
     bool describe_only;
     uint64_t expected_catalog_version; /* 0: any; else OD_E_STALE_CATALOG when it differs */
+    od_txn *txn;                       /* runs in it; NULL: in a transaction of its own */
 } od_execution_request;
 
 /* Leases a connection and parses; a single statement is prepared, and started unless describe_only is set. Blocks while DuckDB

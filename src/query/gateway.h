@@ -27,8 +27,11 @@ typedef struct {
     od_engine *engine;               /* of WORKER; borrowed; NULL if WORKER is */
     const od_endpoint *workers;      /* remote ones that are always known; copied */
     size_t worker_count;
-    int64_t probe_ms;    /* how often they are asked for their databases and health; 0: 5,000; negative: never */
-    const char *version; /* for status; borrowed */
+    int64_t probe_ms;          /* how often they are asked for their databases and health; 0: 5,000; negative: never */
+    const char *version;       /* for status; borrowed */
+    unsigned max_transactions; /* open at remote workers at once; 0: 256 */
+    int64_t
+        transaction_idle_ms; /* one that nothing passes for is forgotten and rolled back; 0: 300,000; negative: no limit */
 } od_gateway_options;
 
 typedef struct od_gateway od_gateway;
@@ -53,6 +56,7 @@ void od_gateway_cancel_all(od_gateway *gateway, od_code code, const char *why);
 unsigned od_gateway_in_flight(od_gateway *gateway);
 unsigned od_gateway_queued(od_gateway *gateway);
 size_t od_gateway_executions(od_gateway *gateway);
+unsigned od_gateway_transactions(od_gateway *gateway); /* pinned to remote workers */
 
 /* For any server: LISTEN ("HOST:PORT") on an address that is not loopback needs a token. OD_E_INVALID says so. */
 OD_MUST_CHECK od_code od_listen_check(const char *listen, const od_secret *token, od_error *err);

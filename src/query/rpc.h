@@ -94,6 +94,8 @@ OD_MUST_CHECK od_code od_call_open(od_channel *channel, const char *path, od_dea
 /* Sends one message; LAST half-closes. Blocks on flow control until WAIT. */
 OD_MUST_CHECK od_code od_call_send(od_call *call, const od_rpc_out *message, bool last, od_deadline wait,
                                    od_error *err);
+/* No more messages follow. Blocks until that and what was queued is written, as od_call_send. */
+OD_MUST_CHECK od_code od_call_half_close(od_call *call, od_deadline wait, od_error *err);
 /* Receives the next message into *msg (the caller unrefs), or NULL when the stream ended with status OK. Any other status
  * is the returned code with the peer's text: the code that a peer of ours tells, else that of od_code_from_grpc_status. OD_E_TIMEOUT when WAIT passes (the call
  * stays open and the receive may be repeated); OD_E_CONNECTION_LOST; OD_E_PROTOCOL; OD_E_TOO_LARGE. */
@@ -106,6 +108,17 @@ uint64_t od_call_bytes_received(const od_call *call);
 /* Ends the call: an unfinished one is reset (RST_STREAM CANCEL, written before this returns). NULL allowed. Apart from
  * od_call_cancel, one thread at a time may use a call. */
 void od_call_free(od_call *call);
+
+/* One connection kept out of the pool: the server sees it close when its owner is gone. */
+typedef struct od_pin od_pin;
+
+/* Ends a call that has ended well and keeps its connection. NULL if the connection cannot serve another call, or memory is out. */
+od_pin *od_call_free_pin(od_call *call);
+/* As od_call_open, on the pin's connection and no other: OD_E_CONNECTION_LOST if that is dead. One call at a time. */
+OD_MUST_CHECK od_code od_pin_call(od_pin *pin, const char *path, od_deadline grpc_deadline, od_interrupt interrupt,
+                                  od_call **out, od_error *err);
+/* Gives the connection to the pool (REUSE), or closes it. No call of it may be open. NULL allowed. */
+void od_pin_free(od_pin *pin, bool reuse);
 
 /* ---- server and relay --------------------------------------------------------------------------------------------- */
 
@@ -132,6 +145,7 @@ typedef struct {
     /* A call of PATH has come. Sets user and events by od_rpc_call_bind, and asks for its request by od_rpc_call_next; or
      * finishes it at once. SERVICE is the server's. */
     void (*on_open)(void *service, od_rpc_call *call);
+    unsigned skew; /* how received messages are aligned, see od_msg_create */
 } od_rpc_method;
 
 typedef struct {
@@ -199,5 +213,23 @@ OD_MUST_CHECK od_code od_rpc_call_open(od_rpc_call *like, const od_endpoint *end
                                        od_deadline grpc_deadline, const od_rpc_events *events, void *user,
                                        od_rpc_call **out, od_error *err);
 OD_MUST_CHECK od_code od_rpc_call_send_last(od_rpc_call *call, const od_rpc_out *message, od_error *err);
+/* Client side: no more messages follow. */
+void od_rpc_call_half_close(od_rpc_call *call);
+/* As od_rpc_call_open, also after LIKE is gone: its loop lives as long as the server. */
+OD_MUST_CHECK od_code od_rpc_call_open_after(od_rpc_call *like, const od_endpoint *endpoint, const char *path,
+                                             od_deadline grpc_deadline, const od_rpc_events *events, void *user,
+                                             od_rpc_call **out, od_error *err);
+
+/* ---- the end of a connection ------------------------------------------------------------------------------------------ */
+
+typedef struct od_rpc_watch od_rpc_watch;
+
+/* Has CLOSED called, once and on the connection's loop, when CALL's connection is closed, which may be long after CALL is. While it is
+ * watched, a connection without calls is not dropped for leaving a ping unanswered. *out is set before CLOSED can be called.
+ *   OD_E_CONNECTION_LOST   it is closed already */
+OD_MUST_CHECK od_code od_rpc_call_watch(od_rpc_call *call, void (*closed)(void *arg), void *arg, od_rpc_watch **out,
+                                        od_error *err);
+/* Any thread; also from CLOSED. True: CLOSED has not been called and will not be. NULL allowed (true). */
+bool od_rpc_watch_free(od_rpc_watch *watch);
 
 #endif

@@ -80,6 +80,75 @@ void od_chunk_finished(uint64_t catalog_version, od_rpc_out *out);
 /* OUT becomes the whole of MESSAGE (borrowed). */
 void od_rpc_out_whole(od_msg *message, od_rpc_out *out);
 
+/* ---- transactions and ingest ---- */
+
+typedef struct {
+    od_slice database;
+    od_slice access_token;
+} od_begin_request;
+
+OD_MUST_CHECK od_code od_begin_request_encode(const od_begin_request *request, od_msg **out, od_error *err);
+OD_MUST_CHECK od_code od_begin_request_decode(od_slice message, od_begin_request *out, od_error *err);
+
+/* CommitTransactionRequest, RollbackTransactionRequest. */
+typedef struct {
+    od_slice transaction_id;
+    od_slice access_token;
+} od_end_request;
+
+OD_MUST_CHECK od_code od_end_request_encode(const od_end_request *request, od_msg **out, od_error *err);
+OD_MUST_CHECK od_code od_end_request_decode(od_slice message, od_end_request *out, od_error *err);
+
+/* The replies of these calls and of IngestData; each has some of the fields. */
+typedef enum { OD_REPLY_BEGIN, OD_REPLY_COMMIT, OD_REPLY_ROLLBACK, OD_REPLY_INGEST } od_reply_kind;
+
+typedef struct {
+    char transaction_id[OD_EXECUTION_ID_SIZE];
+    uint64_t catalog_version;
+    uint64_t rows;
+    bool failed;
+    od_error error;
+    char execution_id[OD_EXECUTION_ID_SIZE]; /* of the error; "": none */
+} od_write_reply;
+
+OD_MUST_CHECK od_code od_write_reply_encode(od_reply_kind kind, const od_write_reply *reply, od_msg **out,
+                                            od_error *err);
+OD_MUST_CHECK od_code od_write_reply_decode(od_reply_kind kind, od_slice message, od_write_reply *out, od_error *err);
+
+typedef struct {
+    od_slice name;
+    od_slice sql_type;
+} od_wire_column;
+
+#define OD_INGEST_MAX_COLUMNS 16384
+
+typedef struct {
+    od_slice database;
+    od_slice staging_table;
+    const od_wire_column *columns;
+    size_t column_count;
+    od_slice transaction_id;
+    od_slice access_token;
+    od_slice execution_id;
+    od_format format;
+    void *owned; /* decode: the columns */
+} od_ingest_metadata;
+
+/* A whole IngestChunk. */
+OD_MUST_CHECK od_code od_ingest_metadata_encode(const od_ingest_metadata *metadata, od_msg **out, od_error *err);
+/* Fills OUT with an IngestChunk around PAYLOAD (borrowed: the caller keeps its reference): the payload begins at OD_CHUNK_HEAD. */
+OD_MUST_CHECK od_code od_ingest_batch(od_msg *payload, od_rpc_out *out, od_error *err);
+
+typedef struct {
+    bool is_metadata;
+    od_ingest_metadata metadata; /* borrows the message, but for `owned` */
+    od_slice payload;            /* else: borrows the message */
+} od_ingest_chunk;
+
+/* OD_E_PROTOCOL: neither metadata nor a batch, or bad bytes. */
+OD_MUST_CHECK od_code od_ingest_chunk_decode(od_slice message, od_ingest_chunk *out, od_error *err);
+void od_ingest_chunk_release(od_ingest_chunk *chunk);
+
 /* ---- the small ones ---- */
 
 typedef struct {
@@ -150,6 +219,7 @@ typedef struct {
     uint64_t uptime_seconds;
     uint32_t in_flight, max_in_flight;
     uint32_t queued, max_queued;
+    uint32_t transactions; /* open ones */
     uint64_t executions_total, errors_total, cancelled_total;
     const char *const *databases;
     size_t database_count;

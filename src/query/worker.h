@@ -19,6 +19,9 @@ typedef struct {
     /* DuckDB has given its instance up, or a database (OD_E_FATAL): no statement will run in it any more. Told once, on a run's thread; may be NULL. */
     void (*on_fatal)(void *arg, const char *why);
     void *on_fatal_arg;
+    unsigned max_transactions; /* open at once; 0: 256 */
+    int64_t
+        transaction_idle_ms; /* one that nothing runs in for so long is rolled back; 0: 300,000; negative: no limit */
 } od_worker_options;
 
 typedef struct od_worker od_worker;
@@ -48,6 +51,12 @@ void od_worker_run_cancel(od_worker_run *run, od_code code, const char *reason);
 uint64_t od_worker_run_bytes(const od_worker_run *run);
 void od_worker_run_unref(od_worker_run *run);
 
+/* Takes over CALL, of BeginTransaction, CommitTransaction, RollbackTransaction or IngestData, whose first message MSG (referenced) has
+ * come and whose token has been checked: its events are the worker's from here on. On CALL's loop. A transaction belongs to the
+ * connection on which it was begun: when that is closed, it is rolled back. */
+void od_worker_take(od_worker *worker, od_rpc_call *call, od_msg *msg);
+
+unsigned od_worker_transactions(od_worker *worker); /* open ones */
 unsigned od_worker_in_flight(const od_worker *worker);
 bool od_worker_is_lost(const od_worker *worker); /* on_fatal has been or is being told */
 

@@ -144,6 +144,58 @@ class Remote:
             raise RuntimeError(answer.error_text)
         return answer.rows()
 
+    def begin(self, database="mydb", timeout=15):
+        """A transaction: its id, or the typed error raised as Refused."""
+        request = stubs().BeginTransactionRequest(database=database, access_token=self.token)
+        reply = self.execution.BeginTransaction(request, timeout=timeout * SLOW)
+        if reply.HasField("error_detail"):
+            raise Refused(reply.error_detail)
+        return reply.transaction_id
+
+    def commit(self, transaction, timeout=60):
+        request = stubs().CommitTransactionRequest(transaction_id=transaction, access_token=self.token)
+        reply = self.execution.CommitTransaction(request, timeout=timeout * SLOW)
+        if reply.HasField("error_detail"):
+            raise Refused(reply.error_detail)
+        return reply
+
+    def rollback(self, transaction, timeout=60):
+        request = stubs().RollbackTransactionRequest(transaction_id=transaction, access_token=self.token)
+        reply = self.execution.RollbackTransaction(request, timeout=timeout * SLOW)
+        if reply.HasField("error_detail"):
+            raise Refused(reply.error_detail)
+        return reply
+
+    def do(self, sql, **fields):
+        """As rows, but an error chunk raises Refused with its typed part."""
+        answer = self.run(sql, **fields)
+        if answer.error is not None:
+            raise Refused(answer.error)
+        return answer.rows()
+
+    def ingest(self, transaction, table, columns, payloads, format=0, timeout=600):
+        """Sends PAYLOADS (whole IPC streams) into a staging table; COLUMNS are pairs of name and type. The reply."""
+        pb = stubs()
+
+        def chunks():
+            yield pb.IngestChunk(
+                metadata=pb.IngestMetadata(
+                    database="mydb",
+                    staging_table=table,
+                    columns=[pb.IngestColumn(name=n, sql_type=t) for n, t in columns],
+                    transaction_id=transaction,
+                    access_token=self.token,
+                    format=format,
+                )
+            )
+            for payload in payloads:
+                yield pb.IngestChunk(arrow_batch=pb.ArrowIpcBatch(ipc_stream_payload=payload))
+
+        reply = self.execution.IngestData(chunks(), timeout=timeout * SLOW)
+        if reply.HasField("error_detail"):
+            raise Refused(reply.error_detail)
+        return reply
+
     def cancel(self, execution_id, token=None):
         pb = stubs()
         request = pb.CancelRequest(execution_id=execution_id, access_token=self.token if token is None else token)
@@ -155,6 +207,16 @@ class Remote:
     def raw(self, method, kind="unary_stream"):
         """A call of METHOD with bytes in and bytes out."""
         return getattr(self.channel, kind)(method, request_serializer=bytes, response_deserializer=bytes)
+
+
+class Refused(Exception):
+    """An error in a reply or a stream, with its typed part."""
+
+    def __init__(self, detail):
+        super().__init__("%s: %s" % (detail.code, detail.message))
+        self.detail = detail
+        self.code = detail.code
+        self.state = detail.sql_state
 
 
 class Answer:

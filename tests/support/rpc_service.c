@@ -470,14 +470,21 @@ static void open_relay(void *service, od_rpc_call *call)
 }
 
 const od_rpc_method RPC_SERVICE_METHODS[] = {
-    {"/test.Rpc/Echo", open_echo},          {"/test.Rpc/Stream", open_stream},
-    {"/test.Rpc/Threaded", open_threaded},  {"/test.Rpc/Collect", open_collect},
-    {"/test.Rpc/Slow", open_slow},          {"/test.Rpc/Hang", open_hang},
-    {"/test.Rpc/Fail", open_fail},          {"/test.Rpc/Relay/Echo", open_relay},
-    {"/test.Rpc/Relay/Stream", open_relay}, {"/test.Rpc/Relay/Hang", open_relay},
-    {"/test.Rpc/Relay/Fail", open_relay},   {"/test.Rpc/Relay/Threaded", open_relay},
-    {"/test.Rpc/Relay/Nope", open_relay},   {"/test.Rpc/Relay/Abort", open_relay},
-    {"/test.Rpc/Abort", open_abort},
+    {.path = "/test.Rpc/Echo", .on_open = open_echo},
+    {.path = "/test.Rpc/Stream", .on_open = open_stream},
+    {.path = "/test.Rpc/Threaded", .on_open = open_threaded},
+    {.path = "/test.Rpc/Collect", .on_open = open_collect},
+    {.path = "/test.Rpc/Slow", .on_open = open_slow},
+    {.path = "/test.Rpc/Hang", .on_open = open_hang},
+    {.path = "/test.Rpc/Fail", .on_open = open_fail},
+    {.path = "/test.Rpc/Relay/Echo", .on_open = open_relay},
+    {.path = "/test.Rpc/Relay/Stream", .on_open = open_relay},
+    {.path = "/test.Rpc/Relay/Hang", .on_open = open_relay},
+    {.path = "/test.Rpc/Relay/Fail", .on_open = open_relay},
+    {.path = "/test.Rpc/Relay/Threaded", .on_open = open_relay},
+    {.path = "/test.Rpc/Relay/Nope", .on_open = open_relay},
+    {.path = "/test.Rpc/Relay/Abort", .on_open = open_relay},
+    {.path = "/test.Rpc/Abort", .on_open = open_abort},
 };
 const size_t RPC_SERVICE_METHOD_COUNT = sizeof RPC_SERVICE_METHODS / sizeof *RPC_SERVICE_METHODS;
 

@@ -72,6 +72,8 @@ od_code od_duck_fail(od_error *err, const char *text)
                 continue;
             bool lost = is_lost(kinds[i].code, message);
             od_code code = od_fail(err, lost ? OD_E_FATAL : kinds[i].code, "%s", message);
+            if (err != NULL && strncmp(message, "Current transaction is aborted", 30) == 0)
+                memcpy(err->sqlstate, "25P02", sizeof err->sqlstate);
             if (err != NULL && !lost && kinds[i].sqlstate != NULL)
                 memcpy(err->sqlstate, kinds[i].sqlstate, sizeof err->sqlstate);
             return code;

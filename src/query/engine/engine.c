@@ -239,6 +239,21 @@ static od_code make_pools(od_engine *engine, const od_engine_options *options, o
     return OD_OK;
 }
 
+/* Results that are set aside go beside the first file: it has the room. */
+static od_code choose_spool_dir(od_engine *engine, const od_engine_options *options, od_error *err)
+{
+    for (size_t i = 0; i < options->database_count; i++) {
+        const char *path = options->databases[i].path, *slash = strrchr(path, '/');
+        if (in_memory(path))
+            continue;
+        engine->spool_dir = slash == NULL   ? od_strdup(".")
+                            : slash == path ? od_strdup("/")
+                                            : od_strndup(path, (size_t)(slash - path));
+        return engine->spool_dir != NULL ? OD_OK : od_fail(err, OD_E_NO_MEMORY, "out of memory");
+    }
+    return OD_OK;
+}
+
 od_code od_engine_open(const od_engine_options *options, od_engine **out, od_error *err)
 {
     od_code rc = OD_OK;
@@ -251,6 +266,7 @@ od_code od_engine_open(const od_engine_options *options, od_engine **out, od_err
     engine->max_payload = options->max_payload > 0 ? options->max_payload : OD_RPC_MAX_MESSAGE - CHUNK_HEAD;
     atomic_init(&engine->catalog_version, random_base());
     atomic_init(&engine->data_version, 1);
+    OD_TRY(choose_spool_dir(engine, options, err));
     OD_TRY(open_instance(engine, options, err));
     OD_TRY(make_pools(engine, options, err));
     OD_TRY(prepare_instance(engine, options, err));
@@ -272,6 +288,7 @@ void od_engine_close(od_engine *engine)
     for (size_t i = 0; i < engine->database_count; i++)
         od_free(engine->names[i]);
     od_free(engine->names);
+    od_free(engine->spool_dir);
     od_free(engine->pools);
     od_keywords_release(&engine->keywords);
     duckdb_close(&engine->instance);

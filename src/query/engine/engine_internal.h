@@ -76,6 +76,9 @@ od_statement *od_lease_keep(od_lease *lease, od_slice sql, uint64_t data_version
 /* Runs SQL for its effect. */
 OD_MUST_CHECK od_code od_duck_run(duckdb_connection connection, const char *sql, od_error *err);
 
+/* As od_duck_run, whatever comes of it. */
+void od_duck_try(duckdb_connection connection, const char *sql);
+
 /* ---- the engine (engine.c) ---- */
 
 struct od_engine {
@@ -84,6 +87,7 @@ struct od_engine {
     size_t database_count;
     char **names;
     od_keywords keywords;
+    char *spool_dir; /* beside the first file; NULL: there is none */
     bool external_access;
     size_t batch_bytes, max_payload;
     _Atomic uint64_t catalog_version;

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/deadline.h"
 #include "query/engine/engine_internal.h"
-#include "query/engine/execution_internal.h"
+#include "query/engine/txn_internal.h"
 #include "base/banned.h"
 
 static od_code cancelled(od_error *err)
@@ -51,8 +51,7 @@ od_effect od_effect_of(duckdb_statement_type type, const char *sql)
     }
 }
 
-/* Called before a statement of this effect begins and after it ended. */
-static void mark_change(od_engine *engine, od_effect effect)
+void od_engine_changed(od_engine *engine, od_effect effect)
 {
     if (effect == OD_EFFECT_READS)
         return;
@@ -61,13 +60,24 @@ static void mark_change(od_engine *engine, od_effect effect)
         atomic_fetch_add(&engine->catalog_version, 1); /* 0 means "any" */
 }
 
+/* Of a statement that changes the catalog: the version that it makes is also that of its transaction. */
+static void take_version(od_execution *execution, od_effect effect)
+{
+    if (effect != OD_EFFECT_DEFINES && effect != OD_EFFECT_ANYTHING)
+        return;
+    execution->catalog_version = od_engine_catalog_version(execution->engine);
+    if (execution->txn != NULL)
+        od_txn_set_catalog_version(execution->txn, execution->catalog_version);
+}
+
 static void begin_effect(od_execution *execution, od_effect effect)
 {
-    mark_change(execution->engine, effect);
+    od_engine_changed(execution->engine, effect);
     if (effect == OD_EFFECT_ANYTHING)
         execution->lease->soiled = true;
-    if (effect == OD_EFFECT_DEFINES || effect == OD_EFFECT_ANYTHING)
-        execution->catalog_version = od_engine_catalog_version(execution->engine);
+    if (execution->txn != NULL && effect > execution->txn->effect)
+        execution->txn->effect = effect;
+    take_version(execution, effect);
     execution->effect = effect;
 }
 
@@ -75,9 +85,8 @@ static void end_effect(od_execution *execution)
 {
     od_effect effect = execution->effect;
     execution->effect = OD_EFFECT_READS;
-    mark_change(execution->engine, effect);
-    if (effect == OD_EFFECT_DEFINES || effect == OD_EFFECT_ANYTHING)
-        execution->catalog_version = od_engine_catalog_version(execution->engine);
+    od_engine_changed(execution->engine, effect);
+    take_version(execution, effect);
 }
 
 /* ---- preparing ---- */
@@ -101,6 +110,10 @@ static od_code prepare(od_execution *execution, idx_t index, duckdb_prepared_sta
         rc = failed(execution, *out != NULL ? duckdb_prepare_error(*out) : NULL, err);
     if (rc == OD_OK)
         rc = check_prepared(*out, err);
+    if (rc == OD_OK && execution->txn != NULL &&
+        duckdb_prepared_statement_type(*out) == DUCKDB_STATEMENT_TYPE_TRANSACTION)
+        rc = od_fail(err, OD_E_INVALID,
+                     "a transaction is ended by CommitTransaction or RollbackTransaction, not by SQL");
     if (rc != OD_OK)
         duckdb_destroy_prepare(out);
     return rc;
@@ -122,7 +135,9 @@ static od_code prepare_single(od_execution *execution, od_error *err)
     od_code rc;
     od_slice sql = od_slice_of(execution->sql, execution->sql_len);
     uint64_t data_version = atomic_load(&execution->engine->data_version);
-    execution->kept = od_lease_find(execution->lease, sql, data_version);
+    /* A plan that was made from what a transaction sees, or by what others see, is of no use elsewhere. */
+    if (execution->txn == NULL)
+        execution->kept = od_lease_find(execution->lease, sql, data_version);
     if (execution->kept != NULL) {
         execution->prepared = execution->kept->prepared;
         execution->last_effect = OD_EFFECT_READS;
@@ -138,7 +153,7 @@ static od_code prepare_single(od_execution *execution, od_error *err)
     OD_TRY(prepare(execution, 0, &prepared, err));
     duckdb_statement_type type = duckdb_prepared_statement_type(prepared);
     execution->last_effect = od_effect_of(type, execution->sql);
-    if (type == DUCKDB_STATEMENT_TYPE_SELECT && sql.len <= OD_ENGINE_STATEMENT_TEXT) {
+    if (execution->txn == NULL && type == DUCKDB_STATEMENT_TYPE_SELECT && sql.len <= OD_ENGINE_STATEMENT_TEXT) {
         execution->kept = od_lease_keep(execution->lease, sql, data_version, prepared);
         if (execution->kept == NULL)
             return od_fail(err, OD_E_NO_MEMORY, "out of memory");
@@ -155,7 +170,8 @@ out:
 static od_code check_stale(const od_execution *execution, od_error *err)
 {
     uint64_t expected = execution->expected_catalog_version;
-    uint64_t current = od_engine_catalog_version(execution->engine);
+    uint64_t current =
+        execution->txn != NULL ? od_txn_catalog_version(execution->txn) : od_engine_catalog_version(execution->engine);
     if (expected != 0 && expected != current)
         return od_fail(err, OD_E_STALE_CATALOG, "the catalog changed since the statement was bound");
     return OD_OK;
@@ -242,10 +258,30 @@ static od_code run_leading(od_execution *execution, od_error *err)
     return start_statement(execution, err);
 }
 
+/* ---- ending ---- */
+
+static void close_result(od_execution *execution)
+{
+    od_output_close(execution);
+    /* DuckDB's threads may still be at work for it: the transaction's next statement would wait for them. */
+    if (execution->txn != NULL && !execution->drained && (execution->pending != NULL || execution->has_result))
+        duckdb_interrupt(execution->lease->connection);
+    if (execution->pending != NULL)
+        duckdb_destroy_pending(&execution->pending);
+    if (execution->has_result)
+        duckdb_destroy_result(&execution->result);
+    execution->has_result = false;
+    duckdb_destroy_prepare(&execution->owned);
+    if (execution->extracted != NULL)
+        duckdb_destroy_extracted(&execution->extracted);
+    execution->extracted = NULL;
+    execution->prepared = NULL;
+    end_effect(execution);
+}
+
 /* ---- the door ---- */
 
-static od_code create(od_engine *engine, const od_execution_request *request, od_lease_pool *pool, od_execution **out,
-                      od_error *err)
+static od_code create(od_engine *engine, const od_execution_request *request, od_execution **out, od_error *err)
 {
     od_execution *execution = od_calloc(1, sizeof *execution);
     if (execution == NULL)
@@ -254,32 +290,67 @@ static od_code create(od_engine *engine, const od_execution_request *request, od
     execution->format = request->format;
     execution->describe_only = request->describe_only;
     execution->expected_catalog_version = request->expected_catalog_version;
-    execution->catalog_version = od_engine_catalog_version(engine);
+    execution->catalog_version =
+        request->txn != NULL ? od_txn_catalog_version(request->txn) : od_engine_catalog_version(engine);
     execution->next_chunks = 1;
     atomic_init(&execution->interrupted, false);
-    od_code rc = OD_OK;
     execution->sql_len = request->sql.len;
     execution->sql = od_strndup((const char *)request->sql.data, request->sql.len);
-    if (execution->sql == NULL)
-        rc = od_fail(err, OD_E_NO_MEMORY, "out of memory");
-    if (rc == OD_OK)
-        rc = od_lease_take(pool, &execution->lease, err);
-    if (rc != OD_OK) {
-        od_execution_end(execution);
-        return rc;
+    if (execution->sql == NULL) {
+        od_free(execution);
+        return od_fail(err, OD_E_NO_MEMORY, "out of memory");
     }
     *out = execution;
     return OD_OK;
 }
 
-static od_lease_pool *pool_of(od_engine *engine, od_slice database)
+od_lease_pool *od_engine_pool(od_engine *engine, od_slice database, od_error *err)
 {
     if (database.len == 0)
         return &engine->pools[0];
     for (size_t i = 0; i < engine->database_count; i++)
         if (od_slice_equal(od_slice_str(engine->names[i]), database))
             return &engine->pools[i];
+    (void)od_fail(err, OD_E_NOT_FOUND, "database '%.*s' is not served here",
+                  (int)(database.len < 200 ? database.len : 200), (const char *)database.data);
     return NULL;
+}
+
+/* Prepares, and starts what is not only described; has its connection. */
+static od_code begin(od_execution *execution, od_error *err)
+{
+    od_code rc;
+    OD_TRY(check_stale(execution, err));
+    OD_TRY(prepare_single(execution, err));
+    if (execution->describe_only) {
+        OD_TRY(set_arrow_options(execution, err));
+        OD_TRY(check_stale(execution, err));
+    } else if (execution->prepared != NULL) {
+        OD_TRY(start_statement(execution, err));
+    }
+out:
+    return rc;
+}
+
+static od_code begin_in_txn(od_execution *execution, od_slice database, od_error *err)
+{
+    od_txn *txn = execution->txn;
+    od_code rc = od_txn_enter(txn, &execution->interrupted, NULL, err);
+    if (rc != OD_OK)
+        return rc;
+    if (database.len > 0 && !od_slice_equal(database, od_slice_str(txn->lease->pool->database)))
+        rc = od_fail(err, OD_E_INVALID, "the transaction is one of database '%s', not of '%.*s'",
+                     txn->lease->pool->database, (int)(database.len < 200 ? database.len : 200),
+                     (const char *)database.data);
+    execution->lease = txn->lease;
+    if (rc == OD_OK)
+        rc = begin(execution, err);
+    if (rc == OD_OK)
+        txn->streaming = execution;
+    else
+        close_result(execution);
+    od_txn_leave(txn);
+    return rc;
 }
 
 od_code od_execution_start(od_engine *engine, const od_execution_request *request, od_execution **out, od_error *err)
@@ -287,22 +358,19 @@ od_code od_execution_start(od_engine *engine, const od_execution_request *reques
     od_code rc;
     od_execution *execution = NULL;
     *out = NULL;
-    od_lease_pool *pool = pool_of(engine, request->database);
+    od_lease_pool *pool = od_engine_pool(engine, request->database, err);
     if (pool == NULL)
-        return od_fail(err, OD_E_NOT_FOUND, "database '%.*s' is not served here",
-                       (int)(request->database.len < 200 ? request->database.len : 200),
-                       (const char *)request->database.data);
+        return OD_E_NOT_FOUND;
     if (request->sql.len > 0 && memchr(request->sql.data, '\0', request->sql.len) != NULL)
         return od_fail(err, OD_E_PARSER, "the SQL text holds a NUL byte");
-    OD_TRY(create(engine, request, pool, &execution, err));
-    OD_TRY(check_stale(execution, err));
-    OD_TRY(prepare_single(execution, err));
-    if (request->describe_only) {
-        OD_TRY(set_arrow_options(execution, err));
-        OD_TRY(check_stale(execution, err));
+    OD_TRY(create(engine, request, &execution, err));
+    if (request->txn != NULL) {
+        execution->txn = od_txn_ref(request->txn);
+        OD_TRY(begin_in_txn(execution, request->database, err));
+    } else {
+        OD_TRY(od_lease_take(pool, &execution->lease, err));
+        OD_TRY(begin(execution, err));
     }
-    if (!request->describe_only && execution->prepared != NULL)
-        OD_TRY(start_statement(execution, err));
     *out = execution;
     execution = NULL;
 out:
@@ -358,22 +426,6 @@ static od_code open_result(od_execution *execution, od_error *err)
     return od_output_open(execution, err);
 }
 
-static void close_result(od_execution *execution)
-{
-    od_output_close(execution);
-    if (execution->pending != NULL)
-        duckdb_destroy_pending(&execution->pending);
-    if (execution->has_result)
-        duckdb_destroy_result(&execution->result);
-    execution->has_result = false;
-    duckdb_destroy_prepare(&execution->owned);
-    if (execution->extracted != NULL)
-        duckdb_destroy_extracted(&execution->extracted);
-    execution->extracted = NULL;
-    execution->prepared = NULL;
-    end_effect(execution);
-}
-
 /* A kept statement reads the same data as in its last run (od_lease_find). If that ended at once after its first payload, this
  * one will too: looking for the end before the payload goes out lets both go in one piece, and delays no row. */
 static od_code look_ahead(od_execution *execution, od_error *err)
@@ -393,7 +445,8 @@ static void note_end(od_execution *execution)
         execution->kept->brief = execution->payloads == 1 && od_clock_ns() - execution->payload_ns < OD_ENGINE_BRIEF_NS;
 }
 
-od_code od_execution_next(od_execution *execution, od_msg **out, od_error *err)
+/* The next payload, from DuckDB. */
+static od_code compute(od_execution *execution, od_msg **out, od_error *err)
 {
     od_code rc = OD_OK;
     *out = NULL;
@@ -421,8 +474,84 @@ od_code od_execution_next(od_execution *execution, od_msg **out, od_error *err)
     if (rc != OD_OK || *out == NULL || execution->describe_only || execution->drained) {
         execution->done = true;
         close_result(execution);
+        if (execution->txn != NULL && execution->txn->streaming == execution)
+            execution->txn->streaming = NULL;
     }
     return rc;
+}
+
+static od_code late(const od_execution *execution, od_error *err)
+{
+    if (execution->late_code != OD_OK && err != NULL)
+        *err = execution->late;
+    return execution->late_code;
+}
+
+od_code od_execution_set_aside(od_execution *execution, const atomic_bool *stopped, od_error *err)
+{
+    od_error why = {0};
+    od_code rc = OD_OK;
+    if (execution->spool == NULL)
+        rc = od_spool_create(execution->engine->spool_dir, OD_SPOOL_MEMORY, &execution->spool, err);
+    if (rc != OD_OK)
+        return rc;
+    while (!execution->done) {
+        od_msg *msg;
+        if (stopped != NULL && atomic_load(stopped))
+            return cancelled(err);
+        rc = compute(execution, &msg, &why);
+        if (rc == OD_OK && msg != NULL) {
+            rc = od_spool_put(execution->spool, msg, &why);
+            if (rc != OD_OK) {
+                execution->done = true;
+                close_result(execution);
+                execution->txn->streaming = NULL;
+            }
+        }
+    }
+    /* What failed is its reader's to know. */
+    execution->late_code = rc;
+    execution->late = why;
+    atomic_store(&execution->set_aside, true);
+    return OD_OK;
+}
+
+void od_execution_cut(od_execution *execution, const char *why)
+{
+    execution->done = true;
+    close_result(execution);
+    execution->txn->streaming = NULL;
+    execution->late_code = od_fail(&execution->late, OD_E_NO_TRANSACTION, "the transaction is over: %s", why);
+    atomic_store(&execution->set_aside, true);
+}
+
+static od_code take_late(od_execution *execution, od_msg **out, od_error *err)
+{
+    od_code rc = execution->spool != NULL ? od_spool_take(execution->spool, out, err) : OD_OK;
+    return rc == OD_OK && *out == NULL ? late(execution, err) : rc;
+}
+
+static od_code next_in_txn(od_execution *execution, od_msg **out, od_error *err)
+{
+    if (atomic_load(&execution->set_aside))
+        return atomic_load(&execution->interrupted) ? cancelled(err) : take_late(execution, out, err);
+    od_code rc = od_txn_enter(execution->txn, &execution->interrupted, execution, err);
+    if (rc == OD_E_NO_TRANSACTION && atomic_load(&execution->set_aside))
+        return take_late(execution, out, err);
+    if (rc != OD_OK)
+        return rc;
+    if (execution->spool != NULL)
+        rc = od_spool_take(execution->spool, out, err);
+    if (rc == OD_OK && *out == NULL)
+        rc = execution->done ? late(execution, err) : compute(execution, out, err);
+    od_txn_leave(execution->txn);
+    return rc;
+}
+
+od_code od_execution_next(od_execution *execution, od_msg **out, od_error *err)
+{
+    *out = NULL;
+    return execution->txn != NULL ? next_in_txn(execution, out, err) : compute(execution, out, err);
 }
 
 /* Of a result that fails while its reader is slow, DuckDB may tell only that its own threads were interrupted by the failure.
@@ -434,8 +563,6 @@ static od_code fetch_failed(const char *why, od_error *err)
         return rc;
     return od_fail(err, OD_E_UNKNOWN,
                    "the query failed while its rows were on their way, and DuckDB does not tell why");
-}
-
 od_code od_output_fetch(od_execution *execution, duckdb_data_chunk *out, od_error *err)
 {
     for (;;) {
@@ -461,14 +588,34 @@ bool od_execution_done(const od_execution *execution)
 void od_execution_interrupt(od_execution *execution)
 {
     atomic_store(&execution->interrupted, true);
-    duckdb_interrupt(execution->lease->connection);
+    if (execution->txn != NULL)
+        od_txn_nudge(execution->txn, &execution->interrupted);
+    else
+        duckdb_interrupt(execution->lease->connection);
+}
+
+/* Its result is closed in a turn, if that has not been done. */
+static void leave_txn(od_execution *execution)
+{
+    od_txn *txn = execution->txn;
+    if (od_txn_enter_last(txn)) {
+        if (txn->streaming == execution) {
+            close_result(execution);
+            txn->streaming = NULL;
+        }
+        od_txn_leave(txn);
+    }
 }
 
 void od_execution_end(od_execution *execution)
 {
     if (execution == NULL)
         return;
-    if (execution->lease != NULL) {
+    if (execution->txn != NULL) {
+        leave_txn(execution);
+        od_spool_free(execution->spool);
+        od_txn_unref(execution->txn);
+    } else if (execution->lease != NULL) {
         close_result(execution);
         od_lease_give(execution->lease);
     }

@@ -12,6 +12,9 @@ typedef enum {
     OD_EFFECT_ANYTHING
 } od_effect;
 
+struct od_spool;
+typedef struct od_spool od_spool;
+
 od_effect od_effect_of(duckdb_statement_type type, const char *sql);
 
 struct od_execution {
@@ -24,6 +27,12 @@ struct od_execution {
     uint64_t expected_catalog_version;
     uint64_t catalog_version;
     atomic_bool interrupted;
+
+    od_txn *txn;           /* NULL: none. If set, what follows is used in its turns only */
+    od_spool *spool;       /* what was set aside; NULL: nothing was */
+    atomic_bool set_aside; /* all of it was: no more turns are needed */
+    od_code late_code;     /* what comes after the spool */
+    od_error late;
 
     duckdb_extracted_statements extracted;
     idx_t statement_count;

@@ -16,6 +16,13 @@ od_code od_duck_run(duckdb_connection connection, const char *sql, od_error *err
     return rc;
 }
 
+void od_duck_try(duckdb_connection connection, const char *sql)
+{
+    duckdb_result result;
+    (void)duckdb_query(connection, sql, &result);
+    duckdb_destroy_result(&result);
+}
+
 static void free_statement(od_statement *statement)
 {
     duckdb_destroy_prepare(&statement->prepared);

@@ -273,6 +273,7 @@ static void handle_status(control *c, od_slice bytes)
         .max_in_flight = counts.max_in_flight,
         .queued = counts.queued,
         .max_queued = counts.max_queued,
+        .transactions = od_gateway_transactions(g) + (g->worker ? od_worker_transactions(g->worker) : 0),
         .executions_total = atomic_load(&g->total),
         .errors_total = atomic_load(&g->errors),
         .cancelled_total = atomic_load(&g->cancelled),

@@ -35,6 +35,7 @@ void flow_unref(flow *f)
     od_rpc_call_unref(f->upstream);
     od_worker_run_unref(f->run);
     worker_entry_unref(f->worker);
+    pin_leave(f->pin);
     for (size_t i = 0; i < f->tried_count; i++)
         worker_entry_unref(f->tried[i]);
     od_rpc_call_unref(f->call);

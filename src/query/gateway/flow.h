@@ -10,6 +10,7 @@
 
 #include "query/gateway.h"
 #include "query/gateway/admit.h"
+#include "query/gateway/pin.h"
 #include "query/gateway/probe.h"
 #include "query/gateway/registry.h"
 #include "query/wire.h"
@@ -28,6 +29,7 @@ typedef struct flow {
     struct flow *map_next;
     bool mapped;
     bool named; /* the request came without an id */
+    pin *pin;   /* of its transaction; NULL: none, or one of the worker in this process */
 
     int64_t start_ns;
     _Atomic int64_t heard_ns; /* when the remote worker last gave something; 0: no remote worker is at work */
@@ -58,6 +60,7 @@ struct od_gateway {
     admit *admit;
     registry *registry;
     prober *prober; /* NULL: there is no fixed worker */
+    pins *pins;
     atomic_bool draining;
     atomic_uint_fast64_t total, errors, cancelled;
 
@@ -111,5 +114,8 @@ void janitor_nudge(od_gateway *gateway); /* a flow began to wait */
 
 /* control.c: the calls of one request and one reply. */
 void control_open(void *service, od_rpc_call *call);
+
+/* hop.c: the calls that begin, end and fill transactions. */
+void hop_open(void *service, od_rpc_call *call);
 
 #endif

@@ -94,6 +94,7 @@ static void *janitor_main(void *arg)
         if (now_ns - checked_ns >= step_ns) {
             checked_ns = now_ns;
             check_running(g, now_ns);
+            pins_expire(g->pins, now_ns);
             registry_evict(g->registry, now_ns);
         }
         wait_until(g, next_ns < now_ns + step_ns ? next_ns : now_ns + step_ns);

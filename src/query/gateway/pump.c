@@ -113,7 +113,7 @@ static void upstream_gone(void *user, od_rpc_call *call, const od_error *why)
     atomic_fetch_sub(&f->worker->in_flight, 1);
     if (why && (why->code == OD_E_UNAVAILABLE || why->code == OD_E_CONNECTION_LOST))
         worker_entry_failed(f->worker, od_clock_ns());
-    if (again && f->tried_count < FLOW_TRIES) {
+    if (again && !f->pin && f->tried_count < FLOW_TRIES) {
         /* Nothing of the answer has come, and the worker never had the request: another may have it. */
         relay(f, why);
         return;
@@ -206,7 +206,13 @@ static void relay(flow *f, const od_error *last)
     if (f->worker)
         tried[count++] = f->worker;
     pthread_mutex_unlock(&f->lock);
-    rc = registry_pick(f->gateway->registry, &wish, tried, count, od_clock_ns(), &worker, &err);
+    if (f->pin) {
+        atomic_fetch_add(&f->pin->worker->refs, 1);
+        worker = f->pin->worker;
+        rc = OD_OK;
+    } else {
+        rc = registry_pick(f->gateway->registry, &wish, tried, count, od_clock_ns(), &worker, &err);
+    }
     if (rc == OD_E_UNAVAILABLE && last)
         od_fail(&err, OD_E_UNAVAILABLE, "worker '%s': %s", tried[count - 1]->endpoint.authority, last->message);
     if (rc == OD_OK && take_worker(f, worker, &attempt))
@@ -220,6 +226,25 @@ static void relay(flow *f, const od_error *last)
     else
         flow_refuse(f, rc, err.message);
     flow_close_end(f);
+}
+
+/* In a transaction: where that is, and nowhere else. */
+static void start_pinned(flow *f)
+{
+    od_slice id = f->asked.transaction_id;
+    od_error err;
+
+    if (f->pin) {
+        relay(f, NULL);
+    } else if (f->gateway->worker) {
+        start_local(f);
+    } else {
+        od_fail(&err, OD_E_NO_TRANSACTION,
+                "transaction '%.*s' is not known here: it ended, was idle for too long, or its connection was closed",
+                (int)(id.len < 64 ? id.len : 64), (const char *)id.data);
+        flow_fail(f, &err);
+        flow_close_end(f);
+    }
 }
 
 void flow_start(flow *f)
@@ -236,6 +261,13 @@ void flow_start(flow *f)
     }
     /* The worker may be done, and the end closed on another thread, before it is even noted who the worker is. */
     flow_ref(f);
+    if (f->asked.transaction_id.len > 0)
+        f->pin = pins_use(g->pins, f->asked.transaction_id);
+    if (f->asked.transaction_id.len > 0) {
+        start_pinned(f);
+        flow_unref(f);
+        return;
+    }
     /* What the local worker does not serve goes to a remote one if there is any; else its engine says what is wrong. */
     if (g->worker && (f->asked.database.len == 0 || od_engine_has_database(g->engine, f->asked.database) ||
                       registry_count(g->registry) == 0))

@@ -11,6 +11,7 @@
 
 enum { DEFAULT_IN_FLIGHT = 64, DEFAULT_QUEUED = 256, DEFAULT_QUEUE_MS = 30000, DEFAULT_EXECUTE_MS = 300000 };
 enum { DEFAULT_CANCEL_MS = 10000, DEFAULT_PROBE_MS = 5000, FIRST_PROBE_MS = 2000 };
+enum { DEFAULT_TRANSACTIONS = 256, DEFAULT_IDLE_MS = 300000 };
 
 /* ---- create, free ---- */
 
@@ -55,6 +56,8 @@ od_code od_gateway_create(const od_gateway_options *options, od_gateway **out, o
     OD_TRY(copy_secret(&g->token, options->token, err));
     OD_TRY(copy_secret(&g->register_token, options->register_token, err));
     OD_TRY(admit_create(slots_of(options), queue_of(options), &g->admit, err));
+    OD_TRY(pins_create(options->max_transactions ? options->max_transactions : DEFAULT_TRANSACTIONS,
+                       options->transaction_idle_ms ? options->transaction_idle_ms : DEFAULT_IDLE_MS, &g->pins, err));
     OD_TRY(registry_create(options->workers, options->worker_count, &g->registry, err));
     OD_TRY(janitor_start(g, err));
     if (options->worker_count > 0 && options->probe_ms >= 0) {
@@ -89,6 +92,7 @@ void od_gateway_free(od_gateway *gateway)
     prober_stop(gateway->prober);
     janitor_stop(gateway);
     admit_free(gateway->admit);
+    pins_free(gateway->pins);
     registry_free(gateway->registry);
     od_secret_release(&gateway->token);
     od_secret_release(&gateway->register_token);
@@ -133,6 +137,11 @@ size_t od_gateway_executions(od_gateway *gateway)
     return count;
 }
 
+unsigned od_gateway_transactions(od_gateway *gateway)
+{
+    return pins_count(gateway->pins);
+}
+
 /* ---- ExecuteFragment ---- */
 
 /* Takes the request in. A code other than OD_OK refuses it with *why. */
@@ -155,10 +164,6 @@ static od_code accept_request(flow *f, od_error *why)
         od_fail(why, OD_E_UNAVAILABLE, "the server is shutting down");
         return OD_E_UNAVAILABLE;
     }
-    if (f->asked.transaction_id.len > 0) {
-        od_fail(why, OD_E_NOT_IMPLEMENTED, "transactions are not supported by this server");
-        return OD_E_NOT_IMPLEMENTED;
-    }
     id = f->asked.execution_id;
     if (id.len >= sizeof f->id || (id.len > 0 && memchr(id.data, 0, id.len))) {
         od_fail(why, OD_E_INVALID, "execution_id is above %d bytes or holds a NUL", OD_EXECUTION_ID_SIZE - 1);
@@ -178,13 +183,15 @@ static void admit_flow(flow *f)
     od_deadline own = od_rpc_call_deadline(f->call);
     od_deadline until = od_deadline_min(od_deadline_in_ms(atomic_load(&g->queue_timeout_ms)), own);
     admit_counts counts;
+    /* Those of one transaction take turns anyway, and must not wait for each other's slots. */
+    od_slice group = f->asked.transaction_id.len > 0 ? f->asked.transaction_id : f->asked.statement_id;
     char text[200];
 
     /* The worker end is open from here; whoever starts, expires or withdraws the ticket closes it. */
     flow_ref(f);
     atomic_fetch_add(&f->ends, 1);
     atomic_fetch_add(&g->total, 1);
-    switch (admit_enter(g->admit, &f->ticket, f->asked.statement_id, until)) {
+    switch (admit_enter(g->admit, &f->ticket, group, until)) {
     case ADMIT_RUN:
         flow_start(f);
         break;
@@ -268,23 +275,20 @@ static void execute_open(void *service, od_rpc_call *call)
     od_rpc_call_next(call);
 }
 
-/* ---- what is not there yet ---- */
-
-static void unimplemented(void *service, od_rpc_call *call)
-{
-    char text[200];
-
-    (void)service;
-    snprintf(text, sizeof text, "%s is not supported by this server", strrchr(od_rpc_call_path(call), '/') + 1);
-    od_rpc_call_finish(call, OD_GRPC_UNIMPLEMENTED, text);
-}
+/* ---- the methods ---- */
 
 const od_rpc_method *od_gateway_methods(size_t *count)
 {
     static const od_rpc_method methods[] = {
-        {OD_PATH_EXECUTE, execute_open},   {OD_PATH_CANCEL, control_open},  {OD_PATH_REGISTER, control_open},
-        {OD_PATH_HEARTBEAT, control_open}, {OD_PATH_STATUS, control_open},  {OD_PATH_INGEST, unimplemented},
-        {OD_PATH_BEGIN, unimplemented},    {OD_PATH_COMMIT, unimplemented}, {OD_PATH_ROLLBACK, unimplemented},
+        {.path = OD_PATH_EXECUTE, .on_open = execute_open},
+        {.path = OD_PATH_CANCEL, .on_open = control_open},
+        {.path = OD_PATH_REGISTER, .on_open = control_open},
+        {.path = OD_PATH_HEARTBEAT, .on_open = control_open},
+        {.path = OD_PATH_STATUS, .on_open = control_open},
+        {.path = OD_PATH_INGEST, .on_open = hop_open, .skew = OD_CHUNK_SKEW},
+        {.path = OD_PATH_BEGIN, .on_open = hop_open},
+        {.path = OD_PATH_COMMIT, .on_open = hop_open},
+        {.path = OD_PATH_ROLLBACK, .on_open = hop_open},
     };
 
     *count = sizeof methods / sizeof *methods;

@@ -24,9 +24,15 @@ typedef struct replay {
     bool last;
 } replay;
 
+struct od_pin {
+    od_channel *channel;
+    od_client_conn *conn; /* NULL while a call has it, and after it was lost */
+};
+
 struct od_call {
     od_h2_stream stream;
     od_channel *channel;
+    od_pin *pin; /* whose connection it uses; NULL: the pool's */
     od_client_conn *conn;
     int wake; /* the connection's eventfd, on loan: it stays when the connection is replaced */
     atomic_bool cancelled;
@@ -91,14 +97,14 @@ static od_code start(od_call *call, od_error *err)
                            endpoint->authority);
     }
     call->received = od_h2_total_received(call->conn->h2);
-    if (call->conn->reused)
+    if (call->conn->reused && !call->pin)
         call->acked = od_socket_acked(call->conn->fd);
-    call->may_replay = call->conn->reused && call->acked >= 0;
+    call->may_replay = call->conn->reused && !call->pin && call->acked >= 0;
     return od_h2_request(call->conn->h2, &call->stream, call->path, endpoint->authority, left, err);
 }
 
-od_code od_call_open(od_channel *channel, const char *path, od_deadline grpc_deadline, unsigned skew,
-                     od_interrupt interrupt, od_call **out, od_error *err)
+static od_code create(od_channel *channel, const char *path, od_deadline grpc_deadline, unsigned skew,
+                      od_interrupt interrupt, od_call **out, od_error *err)
 {
     od_call *call = od_calloc(1, sizeof *call);
     od_code rc = OD_OK;
@@ -119,23 +125,50 @@ od_code od_call_open(od_channel *channel, const char *path, od_deadline grpc_dea
     else if (od_deadline_passed(grpc_deadline))
         rc = od_fail(err, OD_E_TIMEOUT, "timed out: the deadline of the call to '%s' has passed",
                      od_channel_endpoint(channel)->authority);
-    if (rc == OD_OK)
-        rc = od_channel_take(channel, false, grpc_deadline, interrupt, &call->conn, err);
-    if (rc == OD_E_UNAVAILABLE && od_deadline_passed(grpc_deadline)) {
-        rc = od_fail(err, OD_E_TIMEOUT, "timed out: the deadline of the call to '%s' passed while connecting",
-                     od_channel_endpoint(channel)->authority);
-    }
-    if (rc == OD_OK) {
-        call->wake = call->conn->wake;
-        call->conn->wake = -1;
-        rc = start(call, err);
-    }
     if (rc != OD_OK) {
         od_call_free(call);
         return rc;
     }
     *out = call;
     return OD_OK;
+}
+
+/* CALL has its connection. It is freed on failure. */
+static od_code begin(od_call *call, od_call **out, od_error *err)
+{
+    od_code rc;
+
+    call->wake = call->conn->wake;
+    call->conn->wake = -1;
+    rc = start(call, err);
+    if (rc != OD_OK) {
+        od_call_free(call);
+        return rc;
+    }
+    *out = call;
+    return OD_OK;
+}
+
+od_code od_call_open(od_channel *channel, const char *path, od_deadline grpc_deadline, unsigned skew,
+                     od_interrupt interrupt, od_call **out, od_error *err)
+{
+    od_call *call;
+    od_code rc;
+
+    *out = NULL;
+    rc = create(channel, path, grpc_deadline, skew, interrupt, &call, err);
+    if (rc != OD_OK)
+        return rc;
+    rc = od_channel_take(channel, false, grpc_deadline, interrupt, &call->conn, err);
+    if (rc == OD_E_UNAVAILABLE && od_deadline_passed(grpc_deadline)) {
+        rc = od_fail(err, OD_E_TIMEOUT, "timed out: the deadline of the call to '%s' passed while connecting",
+                     od_channel_endpoint(channel)->authority);
+    }
+    if (rc != OD_OK) {
+        od_call_free(call);
+        return rc;
+    }
+    return begin(call, out, err);
 }
 
 /* The peer did nothing of the call: its kernel has not even acknowledged a byte since, or HTTP/2 says so. */
@@ -269,6 +302,23 @@ static od_code begin_use(od_call *call, od_error *err)
     return OD_OK;
 }
 
+/* Until what is queued is written, and the connection's bytes too. */
+static od_code write_out(od_call *call, od_deadline wait, od_error *err)
+{
+    od_code rc;
+
+    OD_TRY(flush(call, err));
+    while (call->conn && call->stream.h2 && (call->stream.queued > 0 || od_h2_unsent(call->conn->h2))) {
+        OD_TRY(step(call, wait, err));
+        OD_TRY(flush(call, err));
+    }
+    if (!call->stream.h2 && call->stream.end.at_once)
+        rc = ended(call, err);
+
+out:
+    return rc;
+}
+
 od_code od_call_send(od_call *call, const od_rpc_out *message, bool last, od_deadline wait, od_error *err)
 {
     od_code rc;
@@ -280,13 +330,24 @@ od_code od_call_send(od_call *call, const od_rpc_out *message, bool last, od_dea
         return OD_OK;
     OD_TRY(od_h2_send(&call->stream, message, last, err));
     keep_for_replay(call, message, last);
-    OD_TRY(flush(call, err));
-    while (call->conn && call->stream.h2 && (call->stream.queued > 0 || od_h2_unsent(call->conn->h2))) {
-        OD_TRY(step(call, wait, err));
-        OD_TRY(flush(call, err));
-    }
-    if (!call->stream.h2 && call->stream.end.at_once)
-        rc = ended(call, err);
+    rc = write_out(call, wait, err);
+
+out:
+    return rc;
+}
+
+od_code od_call_half_close(od_call *call, od_deadline wait, od_error *err)
+{
+    od_code rc;
+
+    OD_TRY(begin_use(call, err));
+    if (!call->stream.h2)
+        return ended(call, err);
+    if (call->stream.peer_ended)
+        return OD_OK;
+    drop_replay(call);
+    od_h2_half_close(&call->stream);
+    rc = write_out(call, wait, err);
 
 out:
     return rc;
@@ -371,7 +432,10 @@ static void give_back(od_call *call)
     }
     conn->wake = call->wake;
     call->wake = -1;
-    od_channel_give(call->channel, conn);
+    if (call->pin)
+        call->pin->conn = conn;
+    else
+        od_channel_give(call->channel, conn);
 }
 
 void od_call_free(od_call *call)
@@ -388,4 +452,62 @@ void od_call_free(od_call *call)
     od_channel_unref(call->channel);
     od_free(call->path);
     od_free(call);
+}
+
+/* ---- a connection of one's own ---- */
+
+od_pin *od_call_free_pin(od_call *call)
+{
+    od_pin *pin = call->conn && !call->stream.h2 ? od_calloc(1, sizeof *pin) : NULL;
+
+    if (!pin) {
+        od_call_free(call);
+        return NULL;
+    }
+    pin->channel = od_channel_ref(call->channel);
+    call->pin = pin;
+    od_call_free(call);
+    if (!pin->conn) {
+        od_pin_free(pin, false);
+        return NULL;
+    }
+    return pin;
+}
+
+od_code od_pin_call(od_pin *pin, const char *path, od_deadline grpc_deadline, od_interrupt interrupt, od_call **out,
+                    od_error *err)
+{
+    const char *authority = od_channel_endpoint(pin->channel)->authority;
+    od_call *call;
+    od_code rc;
+
+    *out = NULL;
+    if (!pin->conn)
+        return od_fail(err, OD_E_CONNECTION_LOST, "the connection to '%s' is lost", authority);
+    if (pin->conn->pid != getpid())
+        return od_fail(err, OD_E_PRECONDITION, "the connection to '%s' is another process's", authority);
+    if (!od_client_conn_alive(pin->conn)) {
+        od_client_conn_free(pin->conn);
+        pin->conn = NULL;
+        return od_fail(err, OD_E_CONNECTION_LOST, "the connection to '%s' is lost", authority);
+    }
+    rc = create(pin->channel, path, grpc_deadline, 0, interrupt, &call, err);
+    if (rc != OD_OK)
+        return rc;
+    call->pin = pin;
+    call->conn = pin->conn;
+    pin->conn = NULL;
+    return begin(call, out, err);
+}
+
+void od_pin_free(od_pin *pin, bool reuse)
+{
+    if (!pin)
+        return;
+    if (pin->conn && reuse && pin->conn->pid == getpid())
+        od_channel_give(pin->channel, pin->conn);
+    else
+        od_client_conn_free(pin->conn);
+    od_channel_unref(pin->channel);
+    od_free(pin);
 }

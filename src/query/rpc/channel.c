@@ -187,7 +187,7 @@ od_read_result od_client_conn_read(od_client_conn *conn)
 }
 
 /* Takes in what came while it lay idle: an end, a GOAWAY, the rest of a cancelled stream. */
-static bool still_alive(od_client_conn *conn)
+bool od_client_conn_alive(od_client_conn *conn)
 {
     for (int i = 0; i < STALE_READS; i++) {
         od_read_result result = od_client_conn_read(conn);
@@ -222,7 +222,7 @@ od_code od_channel_take(od_channel *channel, bool only_new, od_deadline deadline
     take_over(channel);
     while (!only_new && (conn = pop_idle(channel)) != NULL) {
         conn->next = NULL;
-        if (still_alive(conn)) {
+        if (od_client_conn_alive(conn)) {
             conn->reused = true;
             *out = conn;
             return OD_OK;

@@ -25,6 +25,8 @@ OD_MUST_CHECK od_code od_channel_take(od_channel *channel, bool only_new, od_dea
 /* Gives it back, to be kept or closed. */
 void od_channel_give(od_channel *channel, od_client_conn *conn);
 void od_client_conn_free(od_client_conn *conn);
+/* Reads what an idle connection's socket has; false: it is dead. */
+bool od_client_conn_alive(od_client_conn *conn);
 size_t od_channel_max_message(const od_channel *channel);
 
 typedef enum { OD_READ_SOME, OD_READ_NOTHING, OD_READ_LOST } od_read_result;

@@ -233,7 +233,7 @@ static void bury(od_conn *conn)
 
 void od_conn_work(od_conn *conn)
 {
-    bool over;
+    bool over, watched;
 
     pthread_mutex_lock(&conn->lock);
     for (;;) {
@@ -260,7 +260,10 @@ void od_conn_work(od_conn *conn)
     over = conn->dead && !conn->calls && !conn->buried;
     if (over)
         conn->buried = true;
+    watched = conn->dead && conn->watches;
     pthread_mutex_unlock(&conn->lock);
+    if (watched)
+        od_conn_tell_watches(conn);
     if (over)
         od_loop_remove_conn(conn->loop, conn);
 }
@@ -294,7 +297,7 @@ static void check_idle(od_conn *conn, int64_t now)
     int64_t limit = conn->loop->server->options.ping_after_ms * 1000000;
 
     /* A client that pauses in the middle of a call answers no pings, so only connections without calls are asked. */
-    if (od_h2_stream_count(conn->h2) > 0)
+    if (od_h2_stream_count(conn->h2) > 0 || conn->watches)
         return;
     if (!od_h2_ping_pending(conn->h2)) {
         if (now - conn->last_input_ns > limit) {

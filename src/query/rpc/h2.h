@@ -162,6 +162,8 @@ OD_MUST_CHECK od_code od_h2_request(od_h2 *h2, od_h2_stream *stream, const char 
                                     int64_t timeout_ns, od_error *err);
 /* Queues a message; LAST (client) ends the sending half. OD_E_TOO_LARGE, OD_E_NO_MEMORY; OD_E_CANCELLED when it has ended. */
 OD_MUST_CHECK od_code od_h2_send(od_h2_stream *stream, const od_rpc_out *message, bool last, od_error *err);
+/* Client: no more messages follow what is queued. Ignored after a last one. */
+void od_h2_half_close(od_h2_stream *stream);
 /* Server: STATUS and TEXT (may be NULL) follow what is queued. Ignored after the first. */
 void od_h2_finish(od_h2_stream *stream, int status, const char *text);
 /* Ends the stream at once: RST_STREAM(error_code), and stream->end as given unless it has one. */

@@ -397,6 +397,14 @@ od_code od_h2_send(od_h2_stream *stream, const od_rpc_out *message, bool last, o
     return OD_OK;
 }
 
+void od_h2_half_close(od_h2_stream *stream)
+{
+    if (!stream->h2 || stream->ending)
+        return;
+    stream->ending = true;
+    resume(stream);
+}
+
 void od_h2_finish(od_h2_stream *stream, int status, const char *text)
 {
     char number[4], coded[3 * OD_GRPC_MESSAGE_MAX];

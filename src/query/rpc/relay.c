@@ -182,8 +182,9 @@ static od_code open_on(od_conn *conn, const char *path, od_deadline deadline, co
     return OD_OK;
 }
 
-od_code od_rpc_call_open(od_rpc_call *like, const od_endpoint *endpoint, const char *path, od_deadline grpc_deadline,
-                         const od_rpc_events *events, void *user, od_rpc_call **out, od_error *err)
+od_code od_rpc_call_open_after(od_rpc_call *like, const od_endpoint *endpoint, const char *path,
+                               od_deadline grpc_deadline, const od_rpc_events *events, void *user, od_rpc_call **out,
+                               od_error *err)
 {
     od_loop *loop = like->conn->loop;
     od_conn *conn;
@@ -191,8 +192,6 @@ od_code od_rpc_call_open(od_rpc_call *like, const od_endpoint *endpoint, const c
     od_code rc = OD_OK;
 
     *out = NULL;
-    if (od_rpc_call_is_gone(like))
-        return od_fail(err, OD_E_CANCELLED, "the call has ended");
     for (unsigned n = 0; (conn = nth_conn(loop, endpoint, n)) != NULL; n++) {
         pthread_mutex_lock(&conn->lock);
         usable = !conn->dead && !conn->lost && od_h2_accepts(conn->h2);
@@ -211,4 +210,13 @@ od_code od_rpc_call_open(od_rpc_call *like, const od_endpoint *endpoint, const c
     pthread_mutex_unlock(&conn->lock);
     od_conn_unref(conn);
     return rc;
+}
+
+od_code od_rpc_call_open(od_rpc_call *like, const od_endpoint *endpoint, const char *path, od_deadline grpc_deadline,
+                         const od_rpc_events *events, void *user, od_rpc_call **out, od_error *err)
+{
+    *out = NULL;
+    if (od_rpc_call_is_gone(like))
+        return od_fail(err, OD_E_CANCELLED, "the call has ended");
+    return od_rpc_call_open_after(like, endpoint, path, grpc_deadline, events, user, out, err);
 }

@@ -65,6 +65,7 @@ struct od_conn {
     int64_t connect_by_ns;
     od_rpc_call *calls;                 /* all that are not gone */
     od_rpc_call *events, **events_last; /* those with something to tell */
+    od_rpc_watch *watches;
     int64_t last_input_ns, ping_ns;
     int64_t stalled_ns; /* since when bytes wait; 0: none do */
 };
@@ -163,6 +164,10 @@ void od_rpc_call_run(od_rpc_call *call, const od_tell *tell);
 void od_rpc_call_timeout(od_rpc_call *call);
 /* Under the lock: ends a call whose stream is closed already, but which waits for messages to be asked for. */
 void od_rpc_call_cut(od_rpc_call *call);
+
+/* watch.c */
+/* The loop's thread, without locks: tells those who watch CONN, which is dead. */
+void od_conn_tell_watches(od_conn *conn);
 
 /* relay.c */
 /* The loop's thread, under the lock: the socket that connects is writable. */

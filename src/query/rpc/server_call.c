@@ -99,6 +99,7 @@ static void on_request(void *owner, od_h2_stream *stream)
         od_h2_finish(stream, OD_GRPC_UNIMPLEMENTED, text);
         return;
     }
+    stream->skew = call->method->skew;
     if (stream->timeout_ns >= 0) {
         int64_t now = od_clock_ns();
         call->deadline.at_ns = stream->timeout_ns < INT64_MAX - now ? now + stream->timeout_ns : INT64_MAX;
@@ -341,6 +342,16 @@ od_code od_rpc_call_hold(od_rpc_call *call, const od_rpc_out *message, od_error 
     rc = queue(call, message, false, err);
     unlock(call);
     return rc;
+}
+
+void od_rpc_call_half_close(od_rpc_call *call)
+{
+    lock(call);
+    if (!call->server_side && call->stream.h2) {
+        od_h2_half_close(&call->stream);
+        od_conn_touch(call->conn);
+    }
+    unlock(call);
 }
 
 bool od_rpc_call_room(od_rpc_call *call)

@@ -1,6 +1,7 @@
 /* ExecuteFragmentChunk: it carries the data, so it is read and written without a copy of the payload. */
 #include "query/wire.h"
 
+#include "query/wire/detail.h"
 #include "query/wire/pb.h"
 
 #include "base/banned.h"
@@ -243,5 +244,30 @@ od_code od_chunk_decode(od_slice message, od_chunk *out, od_error *err)
         out->payload = parts.payload;
     else if (out->kind == OD_CHUNK_ERROR)
         fill_error(&parts.detail, parts.legacy, out);
+    return OD_OK;
+}
+
+/* ---- the typed error alone ---- */
+
+size_t wire_put_detail(uint8_t *at, const od_error *what, const char *execution_id)
+{
+    char message[OD_ERROR_MESSAGE_SIZE], id_text[OD_EXECUTION_ID_SIZE];
+    od_slice text = clean_text(what->message, message, sizeof message);
+    od_slice id = clean_text(execution_id ? execution_id : "", id_text, sizeof id_text);
+
+    return put_detail(at, what, text, id);
+}
+
+od_code wire_take_detail(od_slice bytes, od_error *out, char *id, od_error *err)
+{
+    error_detail detail = {0};
+    od_chunk chunk = {0};
+    od_code rc = read_detail(bytes, &detail, err);
+
+    if (rc != OD_OK)
+        return rc;
+    fill_error(&detail, od_slice_str(""), &chunk);
+    *out = chunk.error;
+    memcpy(id, chunk.execution_id, sizeof chunk.execution_id);
     return OD_OK;
 }

@@ -272,6 +272,7 @@ od_code od_status_encode(const od_status *s, od_msg **out, od_error *err)
     pb.in_flight = s->in_flight;
     pb.max_in_flight = s->max_in_flight;
     pb.queued = s->queued;
+    pb.transactions = s->transactions;
     pb.max_queued = s->max_queued;
     pb.executions_total = s->executions_total;
     pb.errors_total = s->errors_total;
@@ -333,6 +334,7 @@ od_code od_status_decode(od_slice message, od_status *out, od_error *err)
         .in_flight = pb->in_flight,
         .max_in_flight = pb->max_in_flight,
         .queued = pb->queued,
+        .transactions = pb->transactions,
         .max_queued = pb->max_queued,
         .executions_total = pb->executions_total,
         .errors_total = pb->errors_total,

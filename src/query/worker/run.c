@@ -12,6 +12,7 @@
 typedef struct {
     od_worker_run *run;
     od_execute_request request;
+    od_wtxn *wtxn; /* that it runs in; NULL: none */
     uint64_t payloads;
     uint64_t catalog_version;
 } job;
@@ -154,8 +155,6 @@ static void send_end(job *j, const od_error *why)
 
 static od_code check(const job *j, od_error *err)
 {
-    if (j->request.transaction_id.len > 0)
-        return od_fail(err, OD_E_NOT_IMPLEMENTED, "transactions over several requests are not supported yet");
     if (j->request.snapshot_id.data != NULL)
         return od_fail(err, OD_E_NOT_IMPLEMENTED, "reading a snapshot (snapshot_id) is not supported by this worker");
     return OD_OK;
@@ -179,27 +178,27 @@ static od_code stream(job *j, od_execution *execution, od_error *err)
     }
 }
 
+static uint64_t current_version(const job *j)
+{
+    return j->wtxn != NULL ? od_txn_catalog_version(od_wtxn_txn(j->wtxn))
+                           : od_engine_catalog_version(j->run->worker->engine);
+}
+
 static od_code execute(job *j, od_error *err)
 {
     od_worker_run *run = j->run;
-    od_engine *engine = run->worker->engine;
     od_execution *execution;
-    od_code rc = stopped(run, err);
-    if (rc == OD_OK)
-        rc = check(j, err);
-    j->catalog_version = od_engine_catalog_version(engine);
-    if (rc != OD_OK)
-        return rc;
     od_execution_request request = {.sql = j->request.plan,
                                     .database = j->request.database,
                                     .format = j->request.format,
                                     .describe_only = j->request.describe_only,
-                                    .expected_catalog_version = j->request.expected_catalog_version};
+                                    .expected_catalog_version = j->request.expected_catalog_version,
+                                    .txn = j->wtxn != NULL ? od_wtxn_txn(j->wtxn) : NULL};
     busy(run, true);
-    rc = od_execution_start(engine, &request, &execution, err);
+    od_code rc = od_execution_start(run->worker->engine, &request, &execution, err);
     busy(run, false);
     if (rc != OD_OK) {
-        j->catalog_version = od_engine_catalog_version(engine);
+        j->catalog_version = current_version(j);
         return rc;
     }
     publish(run, execution);
@@ -207,6 +206,21 @@ static od_code execute(job *j, od_error *err)
     publish(run, NULL);
     /* Before the last chunk: the client's next query finds the connection free, and what it changed done. */
     od_execution_end(execution);
+    return rc;
+}
+
+static od_code execute_somewhere(job *j, od_error *err)
+{
+    od_code rc = stopped(j->run, err);
+    if (rc == OD_OK)
+        rc = check(j, err);
+    if (rc == OD_OK && j->request.transaction_id.len > 0)
+        rc = od_wtxn_use(j->run->worker, j->request.transaction_id, &j->wtxn, err);
+    j->catalog_version = current_version(j);
+    if (rc == OD_OK)
+        rc = execute(j, err);
+    od_wtxn_leave(j->wtxn);
+    j->wtxn = NULL;
     return rc;
 }
 
@@ -256,7 +270,7 @@ void od_run_main(void *arg)
     if (rc != OD_OK)
         refuse(&j, &err);
     else
-        finish(&j, execute(&j, &err), &err);
+        finish(&j, execute_somewhere(&j, &err), &err);
     od_worker_run_unref(j.run);
 }
 

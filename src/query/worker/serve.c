@@ -154,6 +154,7 @@ static od_code make_status(od_worker *worker, od_msg **out, od_error *err)
             .max_in_flight = worker->max_concurrency,
             .queued = (uint32_t)pool.queued,
             .max_queued = OD_WORKER_MAX_WAITING,
+            .transactions = od_worker_transactions(worker),
             .executions_total = atomic_load(&worker->total),
             .errors_total = atomic_load(&worker->errors),
             .cancelled_total = atomic_load(&worker->cancelled),
@@ -187,6 +188,62 @@ static void handle_status(served *s, od_rpc_call *call, od_msg *msg)
         refuse(call, &err);
 }
 
+/* ---- transactions, IngestData ---- */
+
+void od_worker_take(od_worker *worker, od_rpc_call *call, od_msg *msg)
+{
+    if (strcmp(od_rpc_call_path(call), OD_PATH_INGEST) == 0)
+        od_intake_open(worker, call, msg);
+    else
+        od_wtxn_call(worker, call, msg);
+}
+
+static od_code write_token(const char *path, od_slice message, od_slice *token, od_error *err)
+{
+    od_begin_request begin = {0};
+    od_end_request end = {0};
+    od_ingest_chunk chunk = {0};
+    od_code rc;
+    if (strcmp(path, OD_PATH_BEGIN) == 0) {
+        rc = od_begin_request_decode(message, &begin, err);
+        *token = begin.access_token;
+    } else if (strcmp(path, OD_PATH_INGEST) == 0) {
+        rc = od_ingest_chunk_decode(message, &chunk, err);
+        if (rc == OD_OK && !chunk.is_metadata)
+            rc = od_fail(err, OD_E_PROTOCOL, "the first chunk has to be the metadata");
+        *token = chunk.metadata.access_token;
+        od_ingest_chunk_release(&chunk);
+    } else {
+        rc = od_end_request_decode(message, &end, err);
+        *token = end.access_token;
+    }
+    return rc;
+}
+
+/* CALL is no longer S's afterwards, unless it is finished. */
+static void handle_write(served *s, od_rpc_call *call, od_msg *msg)
+{
+    od_slice token;
+    od_error err;
+    if (write_token(od_rpc_call_path(call), od_slice_of(od_msg_data(msg), od_msg_len(msg)), &token, &err) != OD_OK) {
+        od_rpc_call_finish(call, OD_GRPC_INVALID_ARGUMENT, err.message);
+        return;
+    }
+    if (!token_passes(s->worker, call, token))
+        return;
+    od_worker_take(s->worker, call, msg);
+    od_free(s);
+}
+
+static bool is_write(const char *path)
+{
+    static const char *const paths[] = {OD_PATH_BEGIN, OD_PATH_COMMIT, OD_PATH_ROLLBACK, OD_PATH_INGEST};
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
+        if (strcmp(path, paths[i]) == 0)
+            return true;
+    return false;
+}
+
 /* ---- events ---- */
 
 static void on_message(void *user, od_rpc_call *call, od_msg *msg)
@@ -198,7 +255,9 @@ static void on_message(void *user, od_rpc_call *call, od_msg *msg)
         return;
     }
     s->asked = true;
-    if (strcmp(path, OD_PATH_EXECUTE) == 0)
+    if (is_write(path))
+        handle_write(s, call, msg);
+    else if (strcmp(path, OD_PATH_EXECUTE) == 0)
         handle_execute(s, call, msg);
     else if (strcmp(path, OD_PATH_CANCEL) == 0)
         handle_cancel(s, call, msg);
@@ -241,9 +300,13 @@ static void on_open(void *service, od_rpc_call *call)
 const od_rpc_method *od_worker_methods(size_t *count)
 {
     static const od_rpc_method methods[] = {
-        {OD_PATH_EXECUTE, on_open},
-        {OD_PATH_CANCEL, on_open},
-        {OD_PATH_STATUS, on_open},
+        {.path = OD_PATH_EXECUTE, .on_open = on_open},
+        {.path = OD_PATH_CANCEL, .on_open = on_open},
+        {.path = OD_PATH_STATUS, .on_open = on_open},
+        {.path = OD_PATH_BEGIN, .on_open = on_open},
+        {.path = OD_PATH_COMMIT, .on_open = on_open},
+        {.path = OD_PATH_ROLLBACK, .on_open = on_open},
+        {.path = OD_PATH_INGEST, .on_open = on_open, .skew = OD_CHUNK_SKEW},
     };
     *count = sizeof methods / sizeof methods[0];
     return methods;

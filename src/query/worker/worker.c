@@ -8,7 +8,8 @@
 #include "query/worker/worker_internal.h"
 #include "base/banned.h"
 
-enum { DEFAULT_CONCURRENCY = 64, DEFAULT_TIMEOUT_MS = 300000 };
+enum { DEFAULT_CONCURRENCY = 64, DEFAULT_TIMEOUT_MS = 300000, DEFAULT_TRANSACTIONS = 256, DEFAULT_IDLE_MS = 300000 };
+enum { TXN_THREADS = 16, TXN_WAITING = 1 << 20 };
 
 /* The watch sleeps only after so many steps without a run: waking it for each small query costs more than the query. */
 enum { IDLE_STEPS = 20 };
@@ -27,27 +28,36 @@ static void stop_overdue(od_worker *worker, int64_t now)
     }
 }
 
-static void *watch(void *arg)
+/* Under the lock. When the watch shall look again; INT64_MAX: when something changes. IDLE: steps without a run. */
+static int64_t look(od_worker *worker, unsigned *idle)
 {
-    od_worker *worker = arg;
+    int64_t now = od_clock_ns(), next;
+    od_wtxn_expire(worker, now, &next);
+    if (worker->timeout_ns == 0)
+        return next;
     /* A run is stopped within a tenth of its limit after it is due. */
     int64_t step = worker->timeout_ns / 10;
     step = step < 5000000 ? 5000000 : step > 1000000000 ? 1000000000 : step;
+    *idle = worker->runs == NULL ? *idle + 1 : 0;
+    stop_overdue(worker, now);
+    worker->watch_sleeps = *idle > IDLE_STEPS;
+    return worker->watch_sleeps || next < now + step ? next : now + step;
+}
+
+static void *watch(void *arg)
+{
+    od_worker *worker = arg;
     unsigned idle = 0;
     (void)pthread_mutex_lock(&worker->lock);
     while (!worker->stopping) {
-        idle = worker->runs == NULL ? idle + 1 : 0;
-        if (idle > IDLE_STEPS) {
-            worker->watch_sleeps = true;
-            (void)pthread_cond_wait(&worker->changed, &worker->lock);
-            worker->watch_sleeps = false;
-            idle = 0;
-            continue;
-        }
-        int64_t until = od_clock_ns() + step;
+        int64_t until = look(worker, &idle);
         struct timespec at = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
-        (void)pthread_cond_timedwait(&worker->changed, &worker->lock, &at);
-        stop_overdue(worker, od_clock_ns());
+        worker->watch_until = until;
+        if (until == INT64_MAX)
+            (void)pthread_cond_wait(&worker->changed, &worker->lock);
+        else
+            (void)pthread_cond_timedwait(&worker->changed, &worker->lock, &at);
+        worker->watch_sleeps = false;
     }
     (void)pthread_mutex_unlock(&worker->lock);
     return NULL;
@@ -55,8 +65,6 @@ static void *watch(void *arg)
 
 static od_code start_watch(od_worker *worker, od_error *err)
 {
-    if (worker->timeout_ns == 0)
-        return OD_OK;
     int rc = pthread_create(&worker->watch, NULL, watch, worker);
     if (rc != 0)
         return od_fail_errno(err, OD_E_BUSY, rc, "cannot start a thread");
@@ -92,10 +100,20 @@ od_code od_worker_create(const od_worker_options *options, od_worker **out, od_e
     worker->max_concurrency = options->max_concurrency > 0 ? options->max_concurrency : DEFAULT_CONCURRENCY;
     int64_t timeout_ms = options->execute_timeout_ms != 0 ? options->execute_timeout_ms : DEFAULT_TIMEOUT_MS;
     worker->timeout_ns = timeout_ms > 0 ? timeout_ms * 1000000 : 0;
+    worker->max_transactions = options->max_transactions > 0 ? options->max_transactions : DEFAULT_TRANSACTIONS;
+    int64_t idle_ms = options->transaction_idle_ms != 0 ? options->transaction_idle_ms : DEFAULT_IDLE_MS;
+    worker->idle_ns = idle_ms > 0 ? idle_ms * 1000000 : 0;
     worker->start_ns = od_clock_ns();
     od_pool_options pool = {
         .name = "od-sql", .max_threads = worker->max_concurrency, .max_queued = OD_WORKER_MAX_WAITING};
+    od_pool_options txns = {.name = "od-txn", .max_threads = TXN_THREADS, .max_queued = TXN_WAITING};
     OD_TRY(od_pool_create(&pool, &worker->pool, err));
+    OD_TRY(od_pool_create(&txns, &worker->txn_pool, err));
+    worker->tombs = od_calloc(OD_WORKER_TOMBS, sizeof *worker->tombs);
+    if (worker->tombs == NULL) {
+        rc = od_fail(err, OD_E_NO_MEMORY, "out of memory");
+        goto out;
+    }
     OD_TRY(start_watch(worker, err));
     *out = worker;
     worker = NULL;
@@ -115,6 +133,9 @@ void od_worker_free(od_worker *worker)
     (void)pthread_mutex_unlock(&worker->lock);
     if (worker->watching)
         (void)pthread_join(worker->watch, NULL);
+    od_pool_free(worker->txn_pool);
+    od_wtxn_end_all(worker);
+    od_free(worker->tombs);
     (void)pthread_cond_destroy(&worker->changed);
     (void)pthread_mutex_destroy(&worker->lock);
     od_free(worker);

@@ -11,11 +11,23 @@
 
 #define OD_WORKER_MAX_WAITING 4096 /* runs that may wait for a thread */
 
+#define OD_WORKER_TOMBS 128 /* transactions whose end is remembered */
+
+typedef struct od_wtxn od_wtxn; /* an open transaction; counted */
+
+typedef struct {
+    char id[OD_EXECUTION_ID_SIZE];
+    char why[200];
+} od_tomb;
+
 struct od_worker {
     od_engine *engine;
     const char *version;
     const od_secret *token;
     od_pool *pool;
+    od_pool *txn_pool; /* begins and ends transactions, so that these need not wait for what runs */
+    unsigned max_transactions;
+    int64_t idle_ns; /* 0: no limit */
     unsigned max_concurrency;
     int64_t timeout_ns; /* 0: none */
     int64_t start_ns;
@@ -25,9 +37,14 @@ struct od_worker {
     atomic_uint in_flight; /* runs started and not done */
     _Atomic uint64_t total, errors, cancelled;
 
-    pthread_mutex_t lock; /* runs, stopping */
+    pthread_mutex_t lock; /* what follows */
+    od_wtxn *txns;
+    unsigned txn_count; /* in the list, or about to be */
+    od_tomb *tombs;
+    size_t next_tomb;
     pthread_cond_t changed;
     od_worker_run *runs; /* all that are in flight */
+    int64_t watch_until; /* when the watch looks again */
     bool stopping;
     bool watch_sleeps; /* the watch waits for a run */
     pthread_t watch;
@@ -59,6 +76,21 @@ OD_MUST_CHECK od_code od_run_create(od_worker *worker, od_rpc_call *call, od_msg
                                     bool unique, od_worker_done done, void *arg, od_worker_run **out, od_error *err);
 /* The run of this id with a reference, or NULL. */
 od_worker_run *od_run_find(od_worker *worker, od_slice execution_id);
+/* txn.c: the transaction of ID, in use until od_wtxn_leave. OD_E_NO_TRANSACTION says how it ended. */
+OD_MUST_CHECK od_code od_wtxn_use(od_worker *worker, od_slice id, od_wtxn **out, od_error *err);
+void od_wtxn_leave(od_wtxn *wtxn); /* NULL allowed */
+od_txn *od_wtxn_txn(const od_wtxn *wtxn);
+/* Under the worker's lock: rolls back those that are idle for too long; *next_ns: when the next one may be (INT64_MAX: none). */
+void od_wtxn_expire(od_worker *worker, int64_t now_ns, int64_t *next_ns);
+void od_wtxn_end_all(od_worker *worker); /* when nothing runs any more */
+/* Begins or ends one, by CALL's path. */
+void od_wtxn_call(od_worker *worker, od_rpc_call *call, od_msg *msg);
+/* CALL ends with REPLY. */
+void od_wtxn_reply(od_rpc_call *call, od_reply_kind kind, const od_write_reply *reply);
+
+/* ingest.c */
+void od_intake_open(od_worker *worker, od_rpc_call *call, od_msg *msg);
+
 void od_run_main(void *arg);                                 /* the run */
 void od_worker_lose(od_worker *worker, const od_error *why); /* a run ended with OD_E_FATAL */
 void od_run_leave(od_worker_run *run);                       /* out of worker->runs */

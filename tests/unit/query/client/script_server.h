@@ -208,7 +208,8 @@ static inline void script_cancel_open(void *service, od_rpc_call *call)
 /* LISTEN NULL: a free port. */
 static inline bool script_start(script_server *server, const char *listen)
 {
-    static const od_rpc_method methods[] = {{OD_PATH_EXECUTE, script_open}, {OD_PATH_CANCEL, script_cancel_open}};
+    static const od_rpc_method methods[] = {{.path = OD_PATH_EXECUTE, .on_open = script_open},
+                                            {.path = OD_PATH_CANCEL, .on_open = script_cancel_open}};
     const od_rpc_server_options options = {.listen = listen ? listen : "127.0.0.1:0",
                                            .threads = 1,
                                            .methods = methods,

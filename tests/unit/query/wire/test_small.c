@@ -101,6 +101,7 @@ static void test_status_both_ways(void **state)
                           .max_in_flight = 64,
                           .queued = 2,
                           .max_queued = 256,
+                          .transactions = 7,
                           .executions_total = 10,
                           .errors_total = 3,
                           .cancelled_total = 4,
@@ -119,6 +120,7 @@ static void test_status_both_ways(void **state)
     assert_int_equal(od_status_decode(bytes_of(msg), &out, NULL), OD_OK);
     assert_string_equal(out.role, "serve");
     assert_int_equal(out.max_queued, 256);
+    assert_int_equal(out.transactions, 7);
     assert_int_equal(out.cancelled_total, 4);
     assert_true(out.draining);
     assert_int_equal(out.worker_count, 2);

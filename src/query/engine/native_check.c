@@ -1,0 +1,101 @@
+/* Whether bytes are what DuckDB takes them for without looking. */
+#include <string.h>
+
+#include "query/engine/native_read.h"
+#include "base/banned.h"
+
+/* The length of the UTF-8 sequence at TEXT, 0 if it is none (RFC 3629). */
+static size_t sequence(const uint8_t *text, size_t left)
+{
+    uint8_t lead = text[0], low = 0x80, high = 0xBF;
+    if (lead < 0x80)
+        return 1;
+    if (lead < 0xC2 || lead > 0xF4)
+        return 0;
+    size_t n = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+    if (lead == 0xE0)
+        low = 0xA0;
+    else if (lead == 0xED)
+        high = 0x9F;
+    else if (lead == 0xF0)
+        low = 0x90;
+    else if (lead == 0xF4)
+        high = 0x8F;
+    if (n > left || text[1] < low || text[1] > high)
+        return 0;
+    for (size_t i = 2; i < n; i++)
+        if ((text[i] & 0xC0U) != 0x80U)
+            return 0;
+    return n;
+}
+
+bool od_utf8_valid(od_slice text)
+{
+    for (size_t i = 0; i < text.len;) {
+        size_t n = sequence(text.data + i, text.len - i);
+        if (n == 0)
+            return false;
+        i += n;
+    }
+    return true;
+}
+
+/* ---- GEOMETRY: little-endian well-known binary ---- */
+
+enum { MAX_NESTING = 16 };
+
+typedef struct {
+    const uint8_t *data;
+    size_t left;
+} bytes;
+
+static bool skip(bytes *b, uint64_t n)
+{
+    if (n > b->left)
+        return false;
+    b->data += n;
+    b->left -= (size_t)n;
+    return true;
+}
+
+static bool number(bytes *b, uint32_t *out)
+{
+    if (b->left < 4)
+        return false;
+    memcpy(out, b->data, 4);
+    return skip(b, 4);
+}
+
+static bool points(bytes *b, uint64_t vertex)
+{
+    uint32_t n;
+    return number(b, &n) && skip(b, n * vertex);
+}
+
+/* NOLINTNEXTLINE(misc-no-recursion): at most MAX_NESTING deep */
+static bool shape(bytes *b, unsigned depth)
+{
+    uint32_t meta, n;
+    if (depth > MAX_NESTING || b->left < 5 || b->data[0] != 1 || !skip(b, 1) || !number(b, &meta))
+        return false;
+    uint32_t type = meta % 1000, flags = meta / 1000;
+    if (flags > 3)
+        return false;
+    uint64_t vertex = sizeof(double) * (2 + (flags & 1) + (flags >> 1));
+    if (type == 1)
+        return skip(b, vertex);
+    if (type == 2)
+        return points(b, vertex);
+    if (type < 3 || type > 7 || !number(b, &n))
+        return false;
+    for (uint32_t i = 0; i < n; i++)
+        if (type == 3 ? !points(b, vertex) : !shape(b, depth + 1))
+            return false;
+    return true;
+}
+
+bool od_geometry_valid(const uint8_t *data, size_t len)
+{
+    bytes b = {data, len};
+    return shape(&b, 0) && b.left == 0;
+}

@@ -1,0 +1,26 @@
+/* query/engine, inside: the NATIVE format (docs/protocol.md), from a payload into DuckDB's vectors. */
+#ifndef OD_QUERY_ENGINE_NATIVE_READ_H
+#define OD_QUERY_ENGINE_NATIVE_READ_H
+
+#include "arrow/ipc_read.h"
+#include "query/engine/native_internal.h"
+
+typedef struct od_native_reader od_native_reader;
+
+/* NAMES is borrowed for the call, TYPES for longer. OD_E_NOT_IMPLEMENTED: a type that is not taken. */
+OD_MUST_CHECK od_code od_native_reader_create(const char *const *names, duckdb_logical_type *types, size_t count,
+                                              od_native_reader **out, od_error *err);
+void od_native_reader_free(od_native_reader *reader); /* NULL allowed */
+/* OD_E_INVALID names the column that differs. */
+OD_MUST_CHECK od_code od_native_reader_check(const od_native_reader *reader, const struct ArrowSchema *schema,
+                                             od_error *err);
+/* Rows [FIRST, FIRST + COUNT) of BATCH, whose schema was checked, into CHUNK, which is empty. Strings of CHUNK lie in the payload.
+ *   OD_E_CORRUPT   a value that its type does not have */
+OD_MUST_CHECK od_code od_native_reader_fill(const od_native_reader *reader, const od_batch *batch, idx_t first,
+                                            idx_t count, duckdb_data_chunk chunk, od_error *err);
+
+/* native_check.c */
+bool od_utf8_valid(od_slice text);
+bool od_geometry_valid(const uint8_t *data, size_t len);
+
+#endif

@@ -1,0 +1,360 @@
+/* BeginTransaction, CommitTransaction, RollbackTransaction, IngestData: from the client to one worker, and the answer back.
+ *
+ * A message more is asked for only when the worker's side has room: the backpressure of an ingest passes through. */
+#include "query/gateway/flow.h"
+
+#include "base/alloc.h"
+#include "base/banned.h"
+
+typedef struct {
+    od_gateway *gateway;
+    od_rpc_call *call;
+    atomic_uint refs; /* one for each call */
+    bool first;       /* its first message has come */
+    od_reply_kind kind;
+    worker_entry *worker;
+    pin *pin;      /* all but Begin */
+    bool reserved; /* Begin: one of the bounded number */
+    od_rpc_call *upstream;
+    od_msg *request; /* the first message, if it has to be kept */
+    od_slice token;  /* borrows it */
+    od_msg *reply;
+    bool upstream_gone, waits; /* the client's next message is not asked for */
+} hop;
+
+/* All events of a hop come on one loop, so nothing is locked. */
+
+static void unref(hop *h)
+{
+    if (atomic_fetch_sub(&h->refs, 1) != 1)
+        return;
+    if (h->reserved)
+        pins_release(h->gateway->pins);
+    pin_leave(h->pin);
+    worker_entry_unref(h->worker);
+    od_rpc_call_unref(h->upstream);
+    od_msg_unref(h->request);
+    od_msg_unref(h->reply);
+    od_rpc_call_unref(h->call);
+    od_free(h);
+}
+
+/* ---- answers ---- */
+
+static void refuse(hop *h, int status, const char *text)
+{
+    od_rpc_call_finish(h->call, status, text);
+}
+
+/* An error of the transaction, not of the call. */
+static void fail(hop *h, const od_error *why)
+{
+    od_write_reply reply = {.failed = true, .error = *why};
+    od_msg *msg = NULL;
+    od_rpc_out out;
+    od_error err;
+    od_code rc = od_write_reply_encode(h->kind, &reply, &msg, &err);
+
+    if (rc == OD_OK) {
+        od_rpc_out_whole(msg, &out);
+        rc = od_rpc_call_reply(h->call, &out, OD_GRPC_OK, NULL, &err);
+    }
+    od_msg_unref(msg);
+    if (rc != OD_OK)
+        refuse(h, od_code_grpc_status(rc), err.message);
+}
+
+/* ---- the worker's side ---- */
+
+static void upstream_message(void *user, od_rpc_call *call, od_msg *msg)
+{
+    hop *h = user;
+
+    od_msg_unref(h->reply);
+    h->reply = msg;
+    od_rpc_call_next(call);
+}
+
+/* The worker has begun a transaction: from now on its calls go there. */
+static od_code pin_reply(hop *h, od_error *err)
+{
+    od_write_reply reply;
+    od_code rc =
+        od_write_reply_decode(OD_REPLY_BEGIN, od_slice_of(od_msg_data(h->reply), od_msg_len(h->reply)), &reply, err);
+
+    if (rc != OD_OK || reply.failed)
+        return rc;
+    h->reserved = false;
+    return pins_add(h->gateway->pins, od_slice_str(reply.transaction_id), h->token, h->worker, h->call, err);
+}
+
+static void pass_reply(hop *h)
+{
+    od_rpc_out out;
+    od_error err;
+    od_code rc = OD_OK;
+
+    if (!h->reply)
+        rc = od_fail(&err, OD_E_PROTOCOL, "worker '%s' answered with no message", h->worker->endpoint.authority);
+    if (rc == OD_OK && h->kind == OD_REPLY_BEGIN)
+        rc = pin_reply(h, &err);
+    if (rc == OD_OK) {
+        od_rpc_out_whole(h->reply, &out);
+        rc = od_rpc_call_reply(h->call, &out, OD_GRPC_OK, NULL, &err);
+    }
+    if (rc != OD_OK)
+        refuse(h, od_code_grpc_status(rc), err.message);
+}
+
+static void pass_failure(hop *h, od_rpc_call *call, const od_error *why)
+{
+    const char *text = NULL;
+    int status = od_rpc_call_status(call, &text);
+    od_error err;
+
+    if (why->code == OD_E_CONNECTION_LOST || why->code == OD_E_UNAVAILABLE) {
+        od_fail(&err, OD_E_CONNECTION_LOST, "worker '%s' was lost: %s", h->worker->endpoint.authority,
+                h->kind == OD_REPLY_COMMIT ? "whether the transaction was committed is not known"
+                                           : "the transaction is rolled back");
+        if (h->kind == OD_REPLY_BEGIN)
+            refuse(h, OD_GRPC_UNAVAILABLE, why->message);
+        else
+            fail(h, &err);
+        return;
+    }
+    refuse(h, status != OD_GRPC_OK ? status : od_code_grpc_status(why->code), text && text[0] ? text : why->message);
+}
+
+static void upstream_gone(void *user, od_rpc_call *call, const od_error *why)
+{
+    hop *h = user;
+
+    h->upstream_gone = true;
+    if (why && (why->code == OD_E_UNAVAILABLE || why->code == OD_E_CONNECTION_LOST))
+        worker_entry_failed(h->worker, od_clock_ns());
+    else
+        worker_entry_answered(h->worker);
+    /* Before the client knows: the id is not to be used again. */
+    if (h->pin && (h->kind == OD_REPLY_COMMIT || h->kind == OD_REPLY_ROLLBACK))
+        pin_forget(h->pin);
+    if (why)
+        pass_failure(h, call, why);
+    else
+        pass_reply(h);
+    unref(h);
+}
+
+static void upstream_writable(void *user, od_rpc_call *call)
+{
+    hop *h = user;
+
+    (void)call;
+    if (!h->waits)
+        return;
+    h->waits = false;
+    od_rpc_call_next(h->call);
+}
+
+static const od_rpc_events upstream_events = {
+    .on_message = upstream_message, .on_writable = upstream_writable, .on_gone = upstream_gone};
+
+/* ---- the client's side ---- */
+
+/* Sends MSG on, and asks for one more where there may be more. */
+static void pass_on(hop *h, od_msg *msg)
+{
+    od_rpc_out out;
+
+    od_rpc_out_whole(msg, &out);
+    if (h->kind != OD_REPLY_INGEST) {
+        if (od_rpc_call_send_last(h->upstream, &out, NULL) == OD_OK)
+            od_rpc_call_next(h->upstream);
+        return;
+    }
+    if (od_rpc_call_send(h->upstream, &out, NULL) != OD_OK)
+        return;
+    if (od_rpc_call_room(h->upstream))
+        od_rpc_call_next(h->call);
+    else
+        h->waits = true;
+}
+
+/* What the first message says. */
+typedef struct {
+    od_slice id, database, token;
+} head;
+
+static od_code read_head(const hop *h, od_msg *msg, head *out, od_error *err)
+{
+    od_slice bytes = od_slice_of(od_msg_data(msg), od_msg_len(msg));
+    od_begin_request begin;
+    od_end_request end;
+    od_ingest_chunk chunk;
+    od_code rc;
+
+    *out = (head){0};
+    if (h->kind == OD_REPLY_BEGIN) {
+        rc = od_begin_request_decode(bytes, &begin, err);
+        *out = (head){.database = begin.database, .token = begin.access_token};
+    } else if (h->kind == OD_REPLY_INGEST) {
+        rc = od_ingest_chunk_decode(bytes, &chunk, err);
+        if (rc == OD_OK && !chunk.is_metadata)
+            rc = od_fail(err, OD_E_PROTOCOL, "the first chunk has to be the metadata");
+        *out = (head){chunk.metadata.transaction_id, chunk.metadata.database, chunk.metadata.access_token};
+        od_ingest_chunk_release(&chunk);
+    } else {
+        rc = od_end_request_decode(bytes, &end, err);
+        *out = (head){.id = end.transaction_id, .token = end.access_token};
+    }
+    return rc;
+}
+
+static bool is_local(const hop *h, const head *what)
+{
+    const od_gateway *g = h->gateway;
+
+    if (!g->worker || h->pin)
+        return false;
+    return h->kind != OD_REPLY_BEGIN || what->database.len == 0 || od_engine_has_database(g->engine, what->database) ||
+           registry_count(g->registry) == 0;
+}
+
+/* The worker that it goes to. */
+static od_code choose(hop *h, const head *what, od_error *err)
+{
+    const route_wish wish = {.database = what->database};
+    od_code rc;
+
+    if (h->kind != OD_REPLY_BEGIN) {
+        if (!h->pin && what->id.len == 0)
+            return od_fail(err, OD_E_INVALID, "a transaction_id is missing");
+        if (!h->pin)
+            return od_fail(
+                err, OD_E_NO_TRANSACTION,
+                "transaction '%.*s' is not known here: it ended, was idle for too long, or its connection was "
+                "closed",
+                (int)(what->id.len < 64 ? what->id.len : 64), (const char *)what->id.data);
+        atomic_fetch_add(&h->pin->worker->refs, 1);
+        h->worker = h->pin->worker;
+        return OD_OK;
+    }
+    rc = registry_pick(h->gateway->registry, &wish, NULL, 0, od_clock_ns(), &h->worker, err);
+    if (rc == OD_OK)
+        rc = pins_reserve(h->gateway->pins, err);
+    h->reserved = rc == OD_OK;
+    return rc;
+}
+
+static void open_upstream(hop *h, od_msg *msg)
+{
+    od_error err;
+    od_code rc;
+
+    atomic_fetch_add(&h->refs, 1);
+    rc = od_rpc_call_open(h->call, &h->worker->endpoint, od_rpc_call_path(h->call), od_rpc_call_deadline(h->call),
+                          &upstream_events, h, &h->upstream, &err);
+    if (rc != OD_OK) {
+        unref(h);
+        refuse(h, od_code_grpc_status(rc), err.message);
+        return;
+    }
+    if (h->kind == OD_REPLY_INGEST)
+        od_rpc_call_next(h->upstream); /* the answer may come at any time */
+    pass_on(h, msg);
+}
+
+static void begin(hop *h, od_msg *msg)
+{
+    od_gateway *g = h->gateway;
+    const char *refusal;
+    od_error err;
+    head what;
+    od_code rc = read_head(h, msg, &what, &err);
+
+    if (rc != OD_OK) {
+        refuse(h, OD_GRPC_INVALID_ARGUMENT, err.message);
+        return;
+    }
+    refusal = od_token_refusal(&g->token, what.token);
+    if (refusal) {
+        refuse(h, OD_GRPC_UNAUTHENTICATED, refusal);
+        return;
+    }
+    if (h->kind == OD_REPLY_BEGIN && atomic_load(&g->draining)) {
+        refuse(h, OD_GRPC_UNAVAILABLE, "the server is shutting down");
+        return;
+    }
+    h->pin = pins_use(g->pins, what.id);
+    if (is_local(h, &what)) {
+        od_worker_take(g->worker, h->call, msg);
+        unref(h);
+        return;
+    }
+    h->request = od_msg_ref(msg);
+    h->token = what.token;
+    rc = choose(h, &what, &err);
+    if (rc == OD_OK)
+        open_upstream(h, msg);
+    else if (rc == OD_E_BUSY || h->kind != OD_REPLY_BEGIN)
+        fail(h, &err);
+    else
+        refuse(h, od_code_grpc_status(rc), err.message);
+}
+
+static void on_message(void *user, od_rpc_call *call, od_msg *msg)
+{
+    hop *h = user;
+
+    (void)call;
+    if (!h->first) {
+        h->first = true;
+        begin(h, msg);
+    } else if (h->upstream && !h->upstream_gone) {
+        pass_on(h, msg);
+    }
+    od_msg_unref(msg);
+}
+
+static void on_half_close(void *user, od_rpc_call *call)
+{
+    hop *h = user;
+
+    if (!h->first)
+        od_rpc_call_finish(call, OD_GRPC_INVALID_ARGUMENT, "the request is missing");
+    else if (h->upstream && !h->upstream_gone && h->kind == OD_REPLY_INGEST)
+        od_rpc_call_half_close(h->upstream);
+}
+
+static void on_gone(void *user, od_rpc_call *call, const od_error *why)
+{
+    hop *h = user;
+
+    (void)call;
+    /* An ingest without its client is dropped; what begins or ends a transaction goes on, and is undone if nobody learns of it. */
+    if (why && h->upstream && !h->upstream_gone && h->kind == OD_REPLY_INGEST)
+        od_rpc_call_cancel(h->upstream);
+    unref(h);
+}
+
+static const od_rpc_events client_events = {
+    .on_message = on_message, .on_half_close = on_half_close, .on_gone = on_gone};
+
+void hop_open(void *service, od_rpc_call *call)
+{
+    const char *path = od_rpc_call_path(call);
+    hop *h = od_calloc(1, sizeof *h);
+
+    if (!h) {
+        od_rpc_call_finish(call, OD_GRPC_RESOURCE_EXHAUSTED, "out of memory");
+        return;
+    }
+    h->gateway = service;
+    h->call = od_rpc_call_ref(call);
+    h->kind = strcmp(path, OD_PATH_BEGIN) == 0      ? OD_REPLY_BEGIN
+              : strcmp(path, OD_PATH_COMMIT) == 0   ? OD_REPLY_COMMIT
+              : strcmp(path, OD_PATH_ROLLBACK) == 0 ? OD_REPLY_ROLLBACK
+                                                    : OD_REPLY_INGEST;
+    atomic_init(&h->refs, 1);
+    od_rpc_call_bind(call, &client_events, h);
+    od_rpc_call_next(call);
+}
