@@ -531,6 +531,13 @@ static od_code take_late(od_execution *execution, od_msg **out, od_error *err)
     return rc == OD_OK && *out == NULL ? late(execution, err) : rc;
 }
 
+static od_code compute_last(od_execution *execution, od_msg **out, od_error *err)
+{
+    od_code rc = compute(execution, out, err);
+    execution->gave_last = execution->done;
+    return rc;
+}
+
 static od_code next_in_txn(od_execution *execution, od_msg **out, od_error *err)
 {
     if (atomic_load(&execution->set_aside))
@@ -543,7 +550,7 @@ static od_code next_in_txn(od_execution *execution, od_msg **out, od_error *err)
     if (execution->spool != NULL)
         rc = od_spool_take(execution->spool, out, err);
     if (rc == OD_OK && *out == NULL)
-        rc = execution->done ? late(execution, err) : compute(execution, out, err);
+        rc = execution->done ? late(execution, err) : compute_last(execution, out, err);
     od_txn_leave(execution->txn);
     return rc;
 }
@@ -582,7 +589,8 @@ od_code od_output_fetch(od_execution *execution, duckdb_data_chunk *out, od_erro
 
 bool od_execution_done(const od_execution *execution)
 {
-    return execution->done;
+    /* In a transaction others may bring it to its end, and leave payloads for its reader. */
+    return execution->txn != NULL ? execution->gave_last : execution->done;
 }
 
 void od_execution_interrupt(od_execution *execution)

@@ -33,6 +33,7 @@ struct od_execution {
     atomic_bool set_aside; /* all of it was: no more turns are needed */
     od_code late_code;     /* what comes after the spool */
     od_error late;
+    bool gave_last; /* its reader has had the last payload */
 
     duckdb_extracted_statements extracted;
     idx_t statement_count;
