@@ -570,6 +570,8 @@ static od_code fetch_failed(const char *why, od_error *err)
         return rc;
     return od_fail(err, OD_E_UNKNOWN,
                    "the query failed while its rows were on their way, and DuckDB does not tell why");
+}
+
 od_code od_output_fetch(od_execution *execution, duckdb_data_chunk *out, od_error *err)
 {
     for (;;) {
