@@ -25,9 +25,9 @@ void OpenDuckCatalog::Initialize(bool load_builtin) {
 }
 
 void OpenDuckCatalog::Connect(ClientContext &context) {
-	auto loaded = CatalogLoader::LoadSchemas(context, *remote, SMALL_COLUMN_COUNT);
+	auto loaded = CatalogLoader::LoadSchemas(context, *remote, nullptr, SMALL_COLUMN_COUNT);
 	remote_database = loaded.database;
-	Publish(make_shared_ptr<CatalogSnapshot>(*this, NextSnapshotId(), loaded));
+	Publish(make_shared_ptr<CatalogSnapshot>(*this, NextSnapshotId(), loaded, true));
 }
 
 shared_ptr<CatalogSnapshot> OpenDuckCatalog::Current() {
@@ -63,9 +63,17 @@ void OpenDuckCatalog::Invalidate(const CatalogSnapshot &snapshot) {
 	}
 }
 
-uint64_t OpenDuckCatalog::RemoteVersion(ClientContext &context) {
+void OpenDuckCatalog::Forget() {
+	lock_guard<mutex> guard(lock);
+	if (current) {
+		retired.push_back(std::move(current));
+		current = nullptr;
+	}
+}
+
+uint64_t OpenDuckCatalog::RemoteVersion(ClientContext &context, const od_remote_txn *txn) {
 	uint64_t version = 0;
-	remote->Describe(context, "SELECT 1", &version);
+	remote->Describe(context, txn, "SELECT 1", &version);
 	return version;
 }
 
@@ -193,7 +201,7 @@ DatabaseSize OpenDuckCatalog::GetDatabaseSize(ClientContext &context) {
 	return DatabaseSize();
 }
 
-shared_ptr<Remote> RemoteOfCatalog(ClientContext &context, const string &alias) {
+OpenDuckCatalog &CatalogOfAlias(ClientContext &context, const string &alias) {
 	auto database = DatabaseManager::Get(context).GetDatabase(context, alias);
 	if (!database) {
 		throw BinderException("no database \"%s\" is attached", alias);
@@ -201,7 +209,7 @@ shared_ptr<Remote> RemoteOfCatalog(ClientContext &context, const string &alias) 
 	if (!OpenDuckCatalog::Is(database->GetCatalog())) {
 		throw BinderException("database \"%s\" is not an openduck database", alias);
 	}
-	return database->GetCatalog().Cast<OpenDuckCatalog>().SharedRemote();
+	return database->GetCatalog().Cast<OpenDuckCatalog>();
 }
 
 } // namespace openduck

@@ -59,8 +59,10 @@ public:
 	bool Small() const {
 		return small;
 	}
-	//! Asks the server only which version its catalog has.
-	uint64_t RemoteVersion(ClientContext &context);
+	//! All that is cached is asked for anew.
+	void Forget();
+	//! Asks the server only which version its catalog has; as TXN sees it, unless that is null.
+	uint64_t RemoteVersion(ClientContext &context, const od_remote_txn *txn);
 
 	static bool Is(Catalog &catalog) {
 		return catalog.GetCatalogType() == TYPE;

@@ -259,23 +259,25 @@ private:
 	case_insensitive_map_t<idx_t> index;
 };
 
-LoadedCatalog Ask(ClientContext &context, Remote &remote, const string &sql) {
+LoadedCatalog Ask(ClientContext &context, Remote &remote, const od_remote_txn *txn, const string &sql) {
 	LoadedCatalog result;
 	result.column_count = -1;
-	auto rows = remote.Query(context, sql, AnswerTypes(), &result.version);
+	auto rows = remote.Query(context, txn, sql, AnswerTypes(), &result.version);
 	AnswerReader(result).Read(*rows);
 	return result;
 }
 
 } // namespace
 
-LoadedCatalog CatalogLoader::LoadSchemas(ClientContext &context, Remote &remote, int64_t count_limit) {
-	return Ask(context, remote, Union({DatabasePart(CountColumns(count_limit)), SchemasPart()}));
+LoadedCatalog CatalogLoader::LoadSchemas(ClientContext &context, Remote &remote, const od_remote_txn *txn,
+                                         int64_t count_limit) {
+	return Ask(context, remote, txn, Union({DatabasePart(CountColumns(count_limit)), SchemasPart()}));
 }
 
-LoadedCatalog CatalogLoader::LoadAll(ClientContext &context, Remote &remote, int64_t count_limit) {
+LoadedCatalog CatalogLoader::LoadAll(ClientContext &context, Remote &remote, const od_remote_txn *txn,
+                                     int64_t count_limit) {
 	auto result = Ask(
-	    context, remote,
+	    context, remote, txn,
 	    Union({DatabasePart(CountColumns(count_limit)), SchemasPart(),
 	           Part("t",
 	                {"schema_name", "table_name", "", "", "comment", "sql", "", "internal", "temporary",
@@ -295,8 +297,8 @@ LoadedCatalog CatalogLoader::LoadAll(ClientContext &context, Remote &remote, int
 	return result;
 }
 
-LoadedCatalog CatalogLoader::LoadRelation(ClientContext &context, Remote &remote, const string &schema,
-                                          const string &name) {
+LoadedCatalog CatalogLoader::LoadRelation(ClientContext &context, Remote &remote, const od_remote_txn *txn,
+                                          const string &schema, const string &name) {
 	auto schema_literal = Literal(schema);
 	auto name_literal = Literal(name);
 	auto relation = Identifier(schema) + "." + Identifier(name);
@@ -305,7 +307,7 @@ LoadedCatalog CatalogLoader::LoadRelation(ClientContext &context, Remote &remote
 	auto plan = "(SELECT CAST(json_serialize_plan(" + Literal("SELECT * FROM " + relation) + ") AS JSON) AS plan)";
 	auto types = "(SELECT json_extract(plan, '$.plans[0].expressions[*].return_type') AS types FROM " + plan + ")";
 	return Ask(
-	    context, remote,
+	    context, remote, txn,
 	    Union(
 	        {DatabasePart(""), SchemasPart(),
 	         Part("x",

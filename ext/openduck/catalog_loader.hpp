@@ -56,16 +56,19 @@ struct LoadedCatalog {
 	bool complete = false;
 };
 
-//! One query each; any of them also brings the schemas, so that an answer of a newer version starts a new snapshot.
+//! One query each; any of them also brings the schemas, so that an answer of a newer version starts a new snapshot. They run
+//! in TXN; null: by themselves.
 class CatalogLoader {
 public:
 	//! The schemas alone, and how many columns there are, counted up to COUNT_LIMIT + 1.
-	static LoadedCatalog LoadSchemas(ClientContext &context, Remote &remote, int64_t count_limit);
+	static LoadedCatalog LoadSchemas(ClientContext &context, Remote &remote, const od_remote_txn *txn,
+	                                 int64_t count_limit);
 	//! All tables and views.
-	static LoadedCatalog LoadAll(ClientContext &context, Remote &remote, int64_t count_limit);
+	static LoadedCatalog LoadAll(ClientContext &context, Remote &remote, const od_remote_txn *txn, int64_t count_limit);
 	//! What SELECT * FROM SCHEMA.NAME would give. Costs the server no scan of its tables. Throws the server's error if
 	//! there is no such relation, or if it is a view that no longer works.
-	static LoadedCatalog LoadRelation(ClientContext &context, Remote &remote, const string &schema, const string &name);
+	static LoadedCatalog LoadRelation(ClientContext &context, Remote &remote, const od_remote_txn *txn,
+	                                  const string &schema, const string &name);
 };
 
 } // namespace openduck

@@ -8,7 +8,9 @@
 #include "duckdb/parser/parser.hpp"
 #include "duckdb/parser/query_node/select_node.hpp"
 #include "duckdb/parser/statement/select_statement.hpp"
+#include "openduck/catalog.hpp"
 #include "openduck/scan.hpp"
+#include "openduck/transaction.hpp"
 
 extern "C" {
 #include "base/alloc.h"
@@ -100,10 +102,11 @@ static string TextArgument(const TableFunctionBindInput &input, idx_t index, con
 	return value.GetValue<string>();
 }
 
-static unique_ptr<FunctionData> BindQuery(ClientContext &context, shared_ptr<Remote> remote, string query,
+//! SOURCE has the remote database and the transaction.
+static unique_ptr<FunctionData> BindQuery(ClientContext &context, RemoteScanSource source, string query,
                                           vector<LogicalType> &types, vector<string> &names) {
-	RemoteScanSource source;
-	source.columns = remote->Describe(context, query, nullptr);
+	auto txn = ScanTransaction(context, source);
+	source.columns = source.remote->Describe(context, txn, query, nullptr);
 	if (source.columns.empty()) {
 		throw BinderException("the remote statement gives no columns");
 	}
@@ -117,7 +120,6 @@ static unique_ptr<FunctionData> BindQuery(ClientContext &context, shared_ptr<Rem
 		types.push_back(source.columns[i].type);
 		names.push_back(unique_names[i]);
 	}
-	source.remote = std::move(remote);
 	source.query = std::move(query);
 	return RemoteScanBind(std::move(source));
 }
@@ -126,7 +128,16 @@ static unique_ptr<FunctionData> QueryBind(ClientContext &context, TableFunctionB
                                           vector<LogicalType> &types, vector<string> &names) {
 	auto alias = TextArgument(input, 0, "openduck_query", "the database");
 	auto query = TextArgument(input, 1, "openduck_query", "the query");
-	return BindQuery(context, RemoteOfCatalog(context, alias), std::move(query), types, names);
+	auto &catalog = CatalogOfAlias(context, alias);
+	auto &transaction = OpenDuckTransaction::Get(context, catalog);
+	RemoteScanSource source;
+	source.remote = catalog.SharedRemote();
+	source.SetTransaction(transaction);
+	auto result = BindQuery(context, std::move(source), std::move(query), types, names);
+	if (result->Cast<RemoteScanBindData>().subquery.empty()) {
+		transaction.RunsUnknown();
+	}
+	return result;
 }
 
 static unique_ptr<FunctionData> RemoteBind(ClientContext &context, TableFunctionBindInput &input,
@@ -157,7 +168,9 @@ static unique_ptr<FunctionData> RemoteBind(ClientContext &context, TableFunction
 		od_remote_options_release(&options);
 		throw OutOfMemoryException("no memory for a database name");
 	}
-	return BindQuery(context, Remote::Create(options), std::move(query), types, names);
+	RemoteScanSource source;
+	source.remote = Remote::Create(options);
+	return BindQuery(context, std::move(source), std::move(query), types, names);
 }
 
 void RegisterRemoteFunctions(ExtensionLoader &loader) {

@@ -261,7 +261,7 @@ private:
 			}
 			auto &catalog = database->GetCatalog().Cast<OpenDuckCatalog>();
 			auto current = catalog.Current();
-			if (current && catalog.RemoteVersion(context) != current->version) {
+			if (current && catalog.RemoteVersion(context, nullptr) != current->version) {
 				catalog.Invalidate(*current);
 			}
 		}

@@ -31,8 +31,9 @@ bool RemoteStream::Interrupted(void *arg) {
 	return stream.watch_executor && Executor::Get(*stream.context).HasError();
 }
 
-unique_ptr<RemoteStream> RemoteStream::Start(optional_ptr<ClientContext> context, Remote &remote, const string &sql,
-                                             uint64_t catalog_version, bool describe_only) {
+unique_ptr<RemoteStream> RemoteStream::Start(optional_ptr<ClientContext> context, Remote &remote,
+                                             const od_remote_txn *txn, const string &sql, uint64_t catalog_version,
+                                             bool describe_only) {
 	auto stream = make_uniq<RemoteStream>();
 	stream->context = context;
 	auto statement_id = context ? RemoteClientState::Get(*context)->StatementId() : string();
@@ -44,16 +45,12 @@ unique_ptr<RemoteStream> RemoteStream::Start(optional_ptr<ClientContext> context
 	query.statement_id = statement_id.empty() ? nullptr : statement_id.c_str();
 	query.interrupt.check = Interrupted;
 	query.interrupt.arg = stream.get();
+	query.txn = txn;
 	od_error err = {};
 	if (od_remote_execute(remote.Handle(), &query, &stream->result, &err) != OD_OK) {
 		ThrowError(err);
 	}
 	return stream;
-}
-
-unique_ptr<RemoteStream> RemoteStream::Start(ClientContext &context, Remote &remote, const string &sql,
-                                             uint64_t catalog_version, bool describe_only) {
-	return Start(optional_ptr<ClientContext>(&context), remote, sql, catalog_version, describe_only);
 }
 
 od_code RemoteStream::TryNext(RemotePayload &payload, od_error &err) {
@@ -166,9 +163,9 @@ string Remote::Database() const {
 	return od_remote_database(handle);
 }
 
-unique_ptr<ColumnDataCollection> Remote::Query(optional_ptr<ClientContext> context, const string &sql,
-                                               const vector<LogicalType> &types, uint64_t *version) {
-	auto stream = RemoteStream::Start(context, *this, sql, 0, false);
+unique_ptr<ColumnDataCollection> Remote::Query(optional_ptr<ClientContext> context, const od_remote_txn *txn,
+                                               const string &sql, const vector<LogicalType> &types, uint64_t *version) {
+	auto stream = RemoteStream::Start(context, *this, txn, sql, 0, false);
 	auto &allocator = Allocator::DefaultAllocator();
 	auto result = make_uniq<ColumnDataCollection>(allocator, types);
 	vector<string> names;
@@ -195,8 +192,9 @@ unique_ptr<ColumnDataCollection> Remote::Query(optional_ptr<ClientContext> conte
 	return result;
 }
 
-vector<RemoteColumn> Remote::Describe(ClientContext &context, const string &sql, uint64_t *version) {
-	auto stream = RemoteStream::Start(context, *this, sql, 0, true);
+vector<RemoteColumn> Remote::Describe(ClientContext &context, const od_remote_txn *txn, const string &sql,
+                                      uint64_t *version) {
+	auto stream = RemoteStream::Start(&context, *this, txn, sql, 0, true);
 	vector<RemoteColumn> result;
 	RemotePayload payload;
 	while (stream->Next(payload)) {

@@ -16,6 +16,9 @@ extern "C" {
 namespace openduck {
 using namespace duckdb; // NOLINT: every name here is DuckDB's or ours
 
+class OpenDuckCatalog;
+class OpenDuckTransaction;
+
 struct RemoteColumn {
 	string name;
 	LogicalType type;
@@ -35,11 +38,13 @@ public:
 	string Database() const;  // the name at the server
 
 	//! Runs SQL and fetches all its rows as TYPES; for catalog questions. EXPECTED_VERSION 0: any. *VERSION (may be
-	//! null) gets the catalog version that it ran against. Interruptible by CONTEXT (may be null).
-	unique_ptr<ColumnDataCollection> Query(optional_ptr<ClientContext> context, const string &sql,
-	                                       const vector<LogicalType> &types, uint64_t *version);
+	//! null) gets the catalog version that it ran against. Interruptible by CONTEXT (may be null). Runs in TXN; null: by
+	//! itself.
+	unique_ptr<ColumnDataCollection> Query(optional_ptr<ClientContext> context, const od_remote_txn *txn,
+	                                       const string &sql, const vector<LogicalType> &types, uint64_t *version);
 	//! The columns that SQL would give, without running it. Types come from the server's text, bound with CONTEXT.
-	vector<RemoteColumn> Describe(ClientContext &context, const string &sql, uint64_t *version);
+	vector<RemoteColumn> Describe(ClientContext &context, const od_remote_txn *txn, const string &sql,
+	                              uint64_t *version);
 
 private:
 	explicit Remote(od_remote *handle_p) : handle(handle_p) {
@@ -47,13 +52,16 @@ private:
 	od_remote *handle;
 };
 
-//! The remote database behind an attached catalog. Throws a BinderException when ALIAS is not attached or is not an openduck
-//! database. (Implemented beside the catalog class.)
-shared_ptr<Remote> RemoteOfCatalog(ClientContext &context, const string &alias);
+//! Throws a BinderException when ALIAS is not attached or is not an openduck database. (Implemented beside the catalog
+//! class.)
+OpenDuckCatalog &CatalogOfAlias(ClientContext &context, const string &alias);
 
 //! What a scan reads: a table or view of an attached catalog, or a query's text.
 struct RemoteScanSource {
 	shared_ptr<Remote> remote;
+	//! Of the user, whose transaction at the server the scan runs in if there is one; not OWNED: it runs by itself.
+	weak_ptr<OpenDuckTransaction> transaction;
+	bool owned = false;
 	//! A quoted name ("db"."schema"."table"), used as FROM item; empty if QUERY is set.
 	string relation;
 	//! A whole statement, sent as it is when nothing is pushed into it.
@@ -64,6 +72,8 @@ struct RemoteScanSource {
 	optional_idx estimated_rows;
 	//! The entry, for table scans (get_bind_info, EXPLAIN); null for queries and views.
 	optional_ptr<TableCatalogEntry> entry;
+
+	void SetTransaction(OpenDuckTransaction &transaction);
 };
 
 //! The one table function behind every remote read: projection, filter and limit pushdown, parallel scan with order

@@ -67,8 +67,8 @@ static unique_ptr<GlobalTableFunctionState> RemoteScanInitGlobal(ClientContext &
 	} else {
 		result->plan = PlanRemoteScan(bind, input.column_indexes, input.projection_ids,
 		                              optional_ptr<const TableFilterSet>(input.filters.get()), bind.dynamic_filters);
-		auto stream =
-		    RemoteStream::Start(context, *bind.source.remote, result->plan.sql, bind.source.catalog_version, false);
+		auto stream = RemoteStream::Start(&context, *bind.source.remote, ScanTransaction(context, bind.source),
+		                                  result->plan.sql, bind.source.catalog_version, false);
 		stream->WatchExecutor();
 		result->queue = make_uniq<PayloadQueue>(std::move(stream));
 	}
@@ -351,7 +351,8 @@ RemoteStart RemoteScanStart(ClientContext &context, const PhysicalTableScan &sca
 	started->plan = PlanRemoteScan(bind, scan.column_ids, scan.projection_ids,
 	                               optional_ptr<const TableFilterSet>(scan.table_filters.get()), false);
 	try {
-		started->stream = RemoteStream::Start(context, remote, started->plan.sql, bind.source.catalog_version, later);
+		started->stream = RemoteStream::Start(&context, remote, ScanTransaction(context, bind.source),
+		                                      started->plan.sql, bind.source.catalog_version, later);
 		od_error err = {};
 		auto code = started->stream->TryNext(started->first, err);
 		if (code == OD_E_STALE_CATALOG) {

@@ -38,6 +38,9 @@ public:
 	}
 };
 
+//! The transaction at the server that a scan of SOURCE runs in; null: it runs by itself.
+od_remote_txn *ScanTransaction(ClientContext &context, const RemoteScanSource &source);
+
 //! How one execution of a scan maps to one remote query.
 struct RemoteScanPlan {
 	string sql;
@@ -73,9 +76,10 @@ struct RemotePayload {
 class RemoteStream {
 public:
 	~RemoteStream();
-	//! Sends PLAN's query. While a call blocks, CONTEXT's interrupt is looked at.
-	static unique_ptr<RemoteStream> Start(ClientContext &context, Remote &remote, const string &sql,
-	                                      uint64_t catalog_version, bool describe_only);
+	//! Sends SQL, which runs in TXN (null: by itself). While a call blocks, the interrupt of CONTEXT (may be null) is looked
+	//! at.
+	static unique_ptr<RemoteStream> Start(optional_ptr<ClientContext> context, Remote &remote, const od_remote_txn *txn,
+	                                      const string &sql, uint64_t catalog_version, bool describe_only);
 	enum class Got : uint8_t { PAYLOAD, END, NOTHING_YET };
 	//! The next payload; NOTHING_YET after WAIT_MS without one. One thread at a time.
 	Got NextWithin(int64_t wait_ms, RemotePayload &payload);
@@ -98,10 +102,6 @@ private:
 	optional_ptr<ClientContext> context;
 	od_result *result = nullptr;
 	bool watch_executor = false;
-
-	friend class Remote;
-	static unique_ptr<RemoteStream> Start(optional_ptr<ClientContext> context, Remote &remote, const string &sql,
-	                                      uint64_t catalog_version, bool describe_only);
 };
 
 //! A stream that was started before its scan.

@@ -64,6 +64,7 @@ static bool Usable(CatalogEntry &entry) {
 static optional_ptr<CatalogEntry> FetchRelation(ClientContext &context, OpenDuckTransaction &transaction,
                                                 CatalogSnapshot &start, const string &schema_name, const string &name) {
 	auto &catalog = transaction.catalog;
+	auto txn = transaction.Server(context, ServerUse::STATEMENT);
 	reference<CatalogSnapshot> snapshot(start);
 	auto find = [&]() -> optional_ptr<CatalogEntry> {
 		auto schema = snapshot.get().FindSchema(schema_name);
@@ -73,7 +74,7 @@ static optional_ptr<CatalogEntry> FetchRelation(ClientContext &context, OpenDuck
 		snapshot = *transaction.Absorb(context, snapshot, loaded);
 	};
 	if (snapshot.get().small && !snapshot.get().Complete()) {
-		absorb(CatalogLoader::LoadAll(context, catalog.GetRemote(), OpenDuckCatalog::SMALL_COLUMN_COUNT));
+		absorb(CatalogLoader::LoadAll(context, catalog.GetRemote(), txn, OpenDuckCatalog::SMALL_COLUMN_COUNT));
 	}
 	auto entry = find();
 	if (entry && Usable(*entry)) {
@@ -84,7 +85,7 @@ static optional_ptr<CatalogEntry> FetchRelation(ClientContext &context, OpenDuck
 	}
 	ErrorData problem;
 	try {
-		absorb(CatalogLoader::LoadRelation(context, catalog.GetRemote(), schema_name, name));
+		absorb(CatalogLoader::LoadRelation(context, catalog.GetRemote(), txn, schema_name, name));
 		entry = find();
 		if (entry && Usable(*entry)) {
 			return entry;
@@ -100,7 +101,7 @@ static optional_ptr<CatalogEntry> FetchRelation(ClientContext &context, OpenDuck
 	}
 	// It does not exist, or it is a view that no longer works; the list tells.
 	if (!snapshot.get().Complete()) {
-		absorb(CatalogLoader::LoadAll(context, catalog.GetRemote(), OpenDuckCatalog::SMALL_COLUMN_COUNT));
+		absorb(CatalogLoader::LoadAll(context, catalog.GetRemote(), txn, OpenDuckCatalog::SMALL_COLUMN_COUNT));
 	}
 	entry = find();
 	if (entry && entry->type == CatalogType::VIEW_ENTRY && problem.HasError()) {
@@ -141,8 +142,9 @@ void OpenDuckSchemaEntry::Scan(ClientContext &context, CatalogType type,
 	reference<OpenDuckSchemaEntry> schema(*this);
 	if (!snapshot.Complete()) {
 		auto &transaction = OpenDuckTransaction::Get(context, catalog);
+		auto txn = transaction.Server(context, ServerUse::STATEMENT);
 		auto loaded =
-		    CatalogLoader::LoadAll(context, transaction.catalog.GetRemote(), OpenDuckCatalog::SMALL_COLUMN_COUNT);
+		    CatalogLoader::LoadAll(context, transaction.catalog.GetRemote(), txn, OpenDuckCatalog::SMALL_COLUMN_COUNT);
 		auto found = transaction.Absorb(context, snapshot, loaded)->FindSchema(name);
 		if (!found) {
 			return;

@@ -18,7 +18,7 @@ class OpenDuckSchemaEntry;
 class CatalogSnapshot {
 public:
 	//! Takes what LOADED says of schemas; ID is the catalog's NextSnapshotId.
-	CatalogSnapshot(OpenDuckCatalog &catalog, idx_t id, const LoadedCatalog &loaded);
+	CatalogSnapshot(OpenDuckCatalog &catalog, idx_t id, const LoadedCatalog &loaded, bool shared);
 	~CatalogSnapshot();
 
 	//! Adds the tables and views of LOADED.
@@ -38,6 +38,8 @@ public:
 	const uint64_t version;
 	//! The database is small enough to be read whole.
 	const bool small;
+	//! What others see too: not read in a transaction that has changed the catalog.
+	const bool shared;
 
 private:
 	case_insensitive_tree_t<unique_ptr<OpenDuckSchemaEntry>> schemas;

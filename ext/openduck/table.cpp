@@ -237,7 +237,9 @@ TableFunction OpenDuckTableEntry::GetScanFunction(ClientContext &context, unique
 	source.remote = snapshot.catalog.SharedRemote();
 	source.relation = RemoteName();
 	source.columns = RemoteColumns();
-	source.catalog_version = OpenDuckTransaction::Get(context, catalog).Rebinding() ? 0 : snapshot.version;
+	auto &transaction = OpenDuckTransaction::Get(context, catalog);
+	source.SetTransaction(transaction);
+	source.catalog_version = transaction.Rebinding() ? 0 : snapshot.version;
 	source.estimated_rows = estimated_size;
 	source.entry = this;
 	bind_data = RemoteScanBind(std::move(source));

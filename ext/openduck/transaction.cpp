@@ -1,6 +1,9 @@
 #include "openduck/transaction.hpp"
 
 #include "openduck/catalog.hpp"
+#include "openduck/scan.hpp"
+
+#include "duckdb/common/exception/transaction_exception.hpp"
 
 namespace openduck {
 
@@ -27,25 +30,36 @@ void OpenDuckTransaction::Use(const shared_ptr<CatalogSnapshot> &snapshot_p, boo
 	}
 }
 
+shared_ptr<CatalogSnapshot> OpenDuckTransaction::NewSnapshot(const LoadedCatalog &loaded, bool current) {
+	auto shared = IsShared(loaded.version);
+	auto result = make_shared_ptr<CatalogSnapshot>(catalog, catalog.NextSnapshotId(), loaded, shared);
+	if (shared && current) {
+		catalog.Publish(result);
+	}
+	return result;
+}
+
 shared_ptr<CatalogSnapshot> OpenDuckTransaction::Snapshot(ClientContext &context) {
+	auto txn = Server(context, ServerUse::STATEMENT);
+	bool latest = true;
 	{
 		lock_guard<mutex> guard(lock);
 		if (snapshot) {
 			return snapshot;
 		}
+		latest = !in_server || begun_in_statement;
 	}
 	auto current = catalog.Current();
-	if (current) {
-		Use(current, false);
+	if (current && IsShared(current->version)) {
+		Use(current, txn != nullptr);
 		return current;
 	}
 	auto &remote = catalog.GetRemote();
 	auto limit = OpenDuckCatalog::SMALL_COLUMN_COUNT;
-	auto loaded = catalog.Small() ? CatalogLoader::LoadAll(context, remote, limit)
-	                              : CatalogLoader::LoadSchemas(context, remote, limit);
-	auto fetched = make_shared_ptr<CatalogSnapshot>(catalog, catalog.NextSnapshotId(), loaded);
+	auto loaded = catalog.Small() ? CatalogLoader::LoadAll(context, remote, txn, limit)
+	                              : CatalogLoader::LoadSchemas(context, remote, txn, limit);
+	auto fetched = NewSnapshot(loaded, latest);
 	fetched->Add(context, loaded);
-	catalog.Publish(fetched);
 	Use(fetched, true);
 	return fetched;
 }
@@ -58,18 +72,22 @@ shared_ptr<CatalogSnapshot> OpenDuckTransaction::FreshSnapshot(ClientContext &co
 shared_ptr<CatalogSnapshot> OpenDuckTransaction::Absorb(ClientContext &context, CatalogSnapshot &base,
                                                         LoadedCatalog &loaded) {
 	shared_ptr<CatalogSnapshot> target;
+	auto shared = IsShared(loaded.version);
+	bool latest = true;
 	{
 		lock_guard<mutex> guard(lock);
+		latest = !in_server || begun_in_statement;
 		for (auto &candidate : used) {
 			// Of version 0 nothing is known: only what one transaction has read belongs together.
-			if (candidate->version == loaded.version && (candidate.get() == &base || loaded.version != 0)) {
+			if (candidate->version == loaded.version && candidate->shared == shared &&
+			    (candidate.get() == &base || loaded.version != 0)) {
 				target = candidate;
 			}
 		}
 	}
 	if (!target) {
 		auto current = catalog.Current();
-		if (current && loaded.version != 0 && current->version == loaded.version) {
+		if (current && shared && loaded.version != 0 && current->version == loaded.version) {
 			target = std::move(current);
 		}
 	}
@@ -78,8 +96,7 @@ shared_ptr<CatalogSnapshot> OpenDuckTransaction::Absorb(ClientContext &context, 
 			// This answer did not count.
 			loaded.column_count = base.small ? 0 : OpenDuckCatalog::SMALL_COLUMN_COUNT + 1;
 		}
-		target = make_shared_ptr<CatalogSnapshot>(catalog, catalog.NextSnapshotId(), loaded);
-		catalog.Publish(target);
+		target = NewSnapshot(loaded, latest);
 	}
 	target->Add(context, loaded);
 	Use(target, true);
@@ -88,13 +105,14 @@ shared_ptr<CatalogSnapshot> OpenDuckTransaction::Absorb(ClientContext &context, 
 
 bool OpenDuckTransaction::Confirm(ClientContext &context, bool once_a_transaction) {
 	auto held = Snapshot(context);
+	auto txn = Server(context, ServerUse::STATEMENT);
 	{
 		lock_guard<mutex> guard(lock);
 		if (confirmed_in_statement || (once_a_transaction && confirmed)) {
 			return true;
 		}
 	}
-	if (catalog.RemoteVersion(context) != held->version || held->version == 0) {
+	if (catalog.RemoteVersion(context, txn) != held->version || held->version == 0) {
 		Drop();
 		return false;
 	}
@@ -111,7 +129,9 @@ void OpenDuckTransaction::SetConfirmed() {
 void OpenDuckTransaction::Drop() {
 	lock_guard<mutex> guard(lock);
 	if (snapshot) {
-		catalog.Invalidate(*snapshot);
+		if (!in_server) {
+			catalog.Invalidate(*snapshot);
+		}
 		snapshot.reset();
 	}
 }
@@ -122,7 +142,98 @@ void OpenDuckTransaction::BeginStatement() {
 	rebinding = false;
 	mixed = false;
 	lock_guard<mutex> guard(lock);
-	confirmed_in_statement = false;
+	begun_in_statement = false;
+	// Nobody else changes the catalog that a transaction sees.
+	confirmed_in_statement = in_server && confirmed && !unsure;
+}
+
+//===--------------------------------------------------------------------===//
+// At the server
+//===--------------------------------------------------------------------===//
+od_remote_txn *OpenDuckTransaction::Server(ClientContext &context, ServerUse use) {
+	lock_guard<mutex> guard(server_lock);
+	if (!server) {
+		if (use == ServerUse::STATEMENT && context.transaction.IsAutoCommit()) {
+			return nullptr;
+		}
+		server = ServerTransaction::Begin(context, catalog.GetRemote());
+		StartView();
+	}
+	return server->Handle();
+}
+
+void OpenDuckTransaction::StartView() {
+	lock_guard<mutex> guard(lock);
+	in_server = true;
+	begun_in_statement = true;
+	begin_version = server->CatalogVersion();
+	if (snapshot && snapshot->version != begin_version) {
+		catalog.Invalidate(*snapshot);
+		snapshot.reset();
+	}
+	confirmed = confirmed_in_statement = snapshot != nullptr;
+}
+
+bool OpenDuckTransaction::IsShared(uint64_t version) {
+	lock_guard<mutex> guard(lock);
+	return !in_server || (!changed_catalog && version == begin_version);
+}
+
+void OpenDuckTransaction::Wrote(bool catalog_changed) {
+	lock_guard<mutex> guard(lock);
+	wrote = true;
+	if (!catalog_changed) {
+		return;
+	}
+	changed_catalog = true;
+	if (in_server) {
+		snapshot.reset();
+		confirmed = confirmed_in_statement = false;
+	}
+}
+
+void OpenDuckTransaction::RunsUnknown() {
+	lock_guard<mutex> guard(lock);
+	wrote = true;
+	unsure = true;
+}
+
+ErrorData OpenDuckTransaction::Commit(ClientContext &context) {
+	ErrorData error;
+	if (server) {
+		error = server->Commit(context);
+	}
+	if (changed_catalog) {
+		catalog.Forget();
+	}
+	// Nothing was written, and what was read is right, whatever happened to its transaction since.
+	return wrote ? error : ErrorData();
+}
+
+void OpenDuckTransaction::Rollback() {
+	if (server) {
+		server->Rollback();
+	}
+	if (changed_catalog) {
+		// A change that ran by itself remains.
+		catalog.Forget();
+	}
+}
+
+void RemoteScanSource::SetTransaction(OpenDuckTransaction &owner) {
+	transaction = owner.shared_from_this();
+	owned = true;
+}
+
+od_remote_txn *ScanTransaction(ClientContext &context, const RemoteScanSource &source) {
+	if (!source.owned) {
+		return nullptr;
+	}
+	auto transaction = source.transaction.lock();
+	if (!transaction) {
+		throw TransactionException("the transaction that the statement was bound in is over; run the statement again");
+	}
+	return transaction->Server(context, ServerUse::STATEMENT);
 }
 
 OpenDuckTransactionManager::OpenDuckTransactionManager(AttachedDatabase &db, OpenDuckCatalog &catalog)
@@ -130,30 +241,34 @@ OpenDuckTransactionManager::OpenDuckTransactionManager(AttachedDatabase &db, Ope
 }
 
 Transaction &OpenDuckTransactionManager::StartTransaction(ClientContext &context) {
-	auto transaction = make_uniq<OpenDuckTransaction>(*this, context, catalog);
+	auto transaction = make_shared_ptr<OpenDuckTransaction>(*this, context, catalog);
 	auto &result = *transaction;
 	lock_guard<mutex> guard(lock);
 	transactions[result] = std::move(transaction);
 	return result;
 }
 
-void OpenDuckTransactionManager::End(Transaction &transaction) {
-	unique_ptr<OpenDuckTransaction> ended; // freed without the lock
+shared_ptr<OpenDuckTransaction> OpenDuckTransactionManager::Take(Transaction &transaction) {
+	shared_ptr<OpenDuckTransaction> result;
 	lock_guard<mutex> guard(lock);
 	auto entry = transactions.find(transaction);
 	if (entry != transactions.end()) {
-		ended = std::move(entry->second);
+		result = std::move(entry->second);
 		transactions.erase(entry);
 	}
+	return result;
 }
 
 ErrorData OpenDuckTransactionManager::CommitTransaction(ClientContext &context, Transaction &transaction) {
-	End(transaction);
-	return ErrorData();
+	auto ending = Take(transaction);
+	return ending ? ending->Commit(context) : ErrorData();
 }
 
 void OpenDuckTransactionManager::RollbackTransaction(Transaction &transaction) {
-	End(transaction);
+	auto ending = Take(transaction);
+	if (ending) {
+		ending->Rollback();
+	}
 }
 
 void OpenDuckTransactionManager::Checkpoint(ClientContext &context, bool force) {

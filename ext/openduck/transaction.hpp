@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "openduck/server_transaction.hpp"
 #include "openduck/snapshot.hpp"
 
 #include "duckdb/common/reference_map.hpp"
@@ -13,15 +14,40 @@ namespace openduck {
 
 class OpenDuckCatalog;
 
-//! Holds the snapshot that the transaction binds against, and all that it has used. Nothing happens at the server yet:
-//! each statement reads what is committed there.
-class OpenDuckTransaction : public Transaction {
+enum class ServerUse : uint8_t {
+	//! One request, which may be a transaction by itself.
+	STATEMENT,
+	//! Several requests that take place together or not at all.
+	STEPS
+};
+
+//! Owns at most one transaction at the server, begun at its first use. With BEGIN all runs in it, also the questions about
+//! the catalog: they and all reads tell of the moment at which it was begun, and of what it has done since. Without BEGIN a
+//! statement runs by itself, unless it takes steps.
+//! Holds the snapshot that the transaction binds against, and all that it has used.
+class OpenDuckTransaction : public Transaction, public enable_shared_from_this<OpenDuckTransaction> {
 public:
 	OpenDuckTransaction(TransactionManager &manager, ClientContext &context, OpenDuckCatalog &catalog);
 
 	static OpenDuckTransaction &Get(ClientContext &context, Catalog &catalog);
 
 	OpenDuckCatalog &catalog;
+
+	//! The transaction at the server that what USE tells runs in, begun if it must be; ours, valid until this one ends. Null:
+	//! it runs by itself (no BEGIN, USE is STATEMENT, and no statement has taken steps). What writes calls Wrote too.
+	//! Steps are best begun while the statement is planned: what it reads is read in the transaction then.
+	//! Throws the server's error. Interruptible. Thread: any.
+	od_remote_txn *Server(ClientContext &context, ServerUse use);
+	//! Something was, or is about to be, written, in a transaction at the server or by itself: CommitTransaction reports what
+	//! becomes of it. CATALOG_CHANGED (DDL; called after it): names are asked for anew, here at once, elsewhere after the
+	//! commit.
+	void Wrote(bool catalog_changed);
+	//! A statement that is not understood here is about to run: it may write, also to the catalog.
+	void RunsUnknown();
+
+	//! Both end it, once. Commit tells why it did not take place, or that nobody knows.
+	ErrorData Commit(ClientContext &context);
+	void Rollback();
 
 	//! The snapshot to bind against; fetched if there is none.
 	shared_ptr<CatalogSnapshot> Snapshot(ClientContext &context);
@@ -73,9 +99,29 @@ public:
 
 private:
 	void Use(const shared_ptr<CatalogSnapshot> &snapshot, bool confirmed);
+	//! SERVER has begun: it may see another catalog than what is bound against.
+	void StartView();
+	//! True if others see the catalog of VERSION as this transaction does.
+	bool IsShared(uint64_t version);
+	//! A snapshot of what LOADED tells; CURRENT: it is the latest, so others may have it.
+	shared_ptr<CatalogSnapshot> NewSnapshot(const LoadedCatalog &loaded, bool current);
+
+	//! Guards SERVER, also while it begins: a statement's threads wait for the one that does it.
+	mutex server_lock;
+	unique_ptr<ServerTransaction> server;
 
 	//! Guards the fields below; threads of one statement may ask at the same time.
 	mutex lock;
+	//! There is a transaction at the server, which began with the catalog BEGIN_VERSION,
+	bool in_server = false;
+	uint64_t begin_version = 0;
+	//! in this statement,
+	bool begun_in_statement = false;
+	//! and has changed the catalog,
+	bool changed_catalog = false;
+	//! or perhaps has, so that only the server knows.
+	bool unsure = false;
+	bool wrote = false;
 	shared_ptr<CatalogSnapshot> snapshot;
 	vector<shared_ptr<CatalogSnapshot>> used;
 	bool confirmed = false;
@@ -97,11 +143,12 @@ public:
 	void Checkpoint(ClientContext &context, bool force) override;
 
 private:
-	void End(Transaction &transaction);
+	//! Takes TRANSACTION out of the list.
+	shared_ptr<OpenDuckTransaction> Take(Transaction &transaction);
 
 	OpenDuckCatalog &catalog;
 	mutex lock; // guards transactions
-	reference_map_t<Transaction, unique_ptr<OpenDuckTransaction>> transactions;
+	reference_map_t<Transaction, shared_ptr<OpenDuckTransaction>> transactions;
 };
 
 } // namespace openduck
