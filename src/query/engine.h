@@ -54,7 +54,7 @@ OD_MUST_CHECK od_code od_txn_begin(od_engine *engine, od_slice database, od_txn 
 od_txn *od_txn_ref(od_txn *txn);
 void od_txn_unref(od_txn *txn); /* the last one rolls back what is not over. NULL allowed */
 /* Waits for what runs in it, then commits. It is over whatever comes back, and its connection given back.
- *   OD_E_TRANSACTION      a conflict; nothing of it remains
+ *   OD_E_TRANSACTION      a conflict, or it was aborted before by an error; nothing of it remains
  *   OD_E_NO_TRANSACTION   it is over already */
 OD_MUST_CHECK od_code od_txn_commit(od_txn *txn, od_error *err);
 /* Stops what runs in it, waits for that, and rolls back. WHY is what later users are told. OD_E_NO_TRANSACTION: it is over. */
@@ -117,6 +117,9 @@ OD_MUST_CHECK od_code od_execution_next(od_execution *execution, od_msg **out, o
 bool od_execution_done(const od_execution *execution);
 /* From any thread, at any time before _end: stops DuckDB's work; start or next then return OD_E_CANCELLED. */
 void od_execution_interrupt(od_execution *execution);
+/* As _interrupt, for one that nobody reads any more. A statement of a transaction that only reads goes on to its next rows: DuckDB
+ * lets no transaction outlive an interrupt, and who has read enough has not failed. */
+void od_execution_abandon(od_execution *execution);
 void od_execution_end(od_execution *execution); /* NULL allowed */
 
 #endif

@@ -47,6 +47,8 @@ OD_MUST_CHECK od_code od_worker_run_start(od_worker *worker, od_rpc_call *call, 
 /* Any thread: DuckDB's work stops; the stream ends with an error chunk of CODE (OD_E_CANCELLED, OD_E_TIMEOUT) if its call is
  * still there. */
 void od_worker_run_cancel(od_worker_run *run, od_code code, const char *reason);
+/* As _cancel, for one that nobody reads any more; od_execution_abandon. */
+void od_worker_run_abandon(od_worker_run *run, const char *reason);
 /* Sent so far, messages as on the wire. Any thread. */
 uint64_t od_worker_run_bytes(const od_worker_run *run);
 void od_worker_run_unref(od_worker_run *run);

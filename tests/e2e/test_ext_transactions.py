@@ -1,5 +1,5 @@
-"""Transactions of the user's DuckDB that go to a remote database: one view, own changes, COMMIT and ROLLBACK; at a server
-with a worker of its own (serve) and at a gateway with a separate worker (stack)."""
+"""Transactions of the user's DuckDB that go to a remote database: one view, own changes, COMMIT and ROLLBACK; at a
+server with a worker of its own (serve) and at a gateway with a separate worker (stack)."""
 
 import contextlib
 
@@ -107,7 +107,7 @@ def test_a_conflict_of_a_statement_is_a_transaction_error_and_aborts(server, con
     con.execute("BEGIN")
     assert count(con) == 1
     other.do("UPDATE t SET v = 'theirs' WHERE i = 1")
-    with pytest.raises(duckdb.TransactionException, match="[Cc]onflict"):
+    with pytest.raises(duckdb.TransactionException, match=r"[Cc]onflict"):
         run(con, "UPDATE t SET v = 'ours' WHERE i = 1")
     with pytest.raises(duckdb.TransactionException, match="Current transaction is aborted"):
         count(con)

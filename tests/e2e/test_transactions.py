@@ -208,6 +208,33 @@ def test_a_cancelled_statement_leaves_the_transaction(server):
         none_open(server)
 
 
+def test_a_reader_that_has_enough_leaves_the_transaction(server):
+    with server.client() as c:
+        t = c.begin()
+        c.do("INSERT INTO t VALUES (1, 'x')", transaction_id=t)
+        for _ in range(20):
+            call = c.call("SELECT i, 's' || i FROM range(1000000000) t(i)", transaction_id=t)
+            next(call)
+            call.cancel()
+        assert c.do("SELECT count(*) FROM t", transaction_id=t) == [(1,)]
+        c.commit(t)
+        assert count(c) == 1
+        none_open(server)
+
+
+def test_an_aborted_transaction_is_not_committed(server):
+    with server.client() as c:
+        t = c.begin()
+        c.do("INSERT INTO t VALUES (1, 'x')", transaction_id=t)
+        with pytest.raises(services.Refused):
+            c.do("INSERT INTO t VALUES (1, 'y')", transaction_id=t)
+        with pytest.raises(services.Refused) as e:
+            c.commit(t)
+        assert e.value.state == "25P02"
+        assert count(c) == 0
+        none_open(server)
+
+
 # ---------------------------------------------------------------- owners that go
 
 

@@ -79,6 +79,8 @@ static void begin_effect(od_execution *execution, od_effect effect)
         execution->txn->effect = effect;
     take_version(execution, effect);
     execution->effect = effect;
+    if (effect != OD_EFFECT_READS)
+        atomic_store(&execution->changes, true);
 }
 
 static void end_effect(od_execution *execution)
@@ -271,6 +273,10 @@ static void close_result(od_execution *execution)
     if (execution->has_result)
         duckdb_destroy_result(&execution->result);
     execution->has_result = false;
+    /* What it has changed so far must not be committed: an error aborts the transaction. */
+    if (execution->torn && execution->txn != NULL)
+        od_duck_try(execution->lease->connection, "SELECT error('the statement was cancelled')");
+    execution->torn = false;
     duckdb_destroy_prepare(&execution->owned);
     if (execution->extracted != NULL)
         duckdb_destroy_extracted(&execution->extracted);
@@ -294,6 +300,7 @@ static od_code create(od_engine *engine, const od_execution_request *request, od
         request->txn != NULL ? od_txn_catalog_version(request->txn) : od_engine_catalog_version(engine);
     execution->next_chunks = 1;
     atomic_init(&execution->interrupted, false);
+    atomic_init(&execution->changes, false);
     execution->sql_len = request->sql.len;
     execution->sql = od_strndup((const char *)request->sql.data, request->sql.len);
     if (execution->sql == NULL) {
@@ -405,6 +412,7 @@ static od_code work_until_ready(od_execution *execution, od_error *err)
             return OD_OK;
         }
     }
+    execution->torn = execution->effect != OD_EFFECT_READS;
     return cancelled(err);
 }
 
@@ -575,6 +583,9 @@ static od_code fetch_failed(const char *why, od_error *err)
 od_code od_output_fetch(od_execution *execution, duckdb_data_chunk *out, od_error *err)
 {
     for (;;) {
+        *out = NULL;
+        if (atomic_load(&execution->interrupted))
+            return cancelled(err);
         *out = duckdb_fetch_chunk(execution->result);
         if (*out == NULL) {
             const char *why = duckdb_result_error(&execution->result);
@@ -599,9 +610,19 @@ void od_execution_interrupt(od_execution *execution)
 {
     atomic_store(&execution->interrupted, true);
     if (execution->txn != NULL)
-        od_txn_nudge(execution->txn, &execution->interrupted);
+        od_txn_nudge(execution->txn, &execution->interrupted, true);
     else
         duckdb_interrupt(execution->lease->connection);
+}
+
+void od_execution_abandon(od_execution *execution)
+{
+    if (execution->txn == NULL || atomic_load(&execution->changes)) {
+        od_execution_interrupt(execution);
+        return;
+    }
+    atomic_store(&execution->interrupted, true);
+    od_txn_nudge(execution->txn, &execution->interrupted, false);
 }
 
 /* Its result is closed in a turn, if that has not been done. */

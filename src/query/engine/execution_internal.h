@@ -27,6 +27,7 @@ struct od_execution {
     uint64_t expected_catalog_version;
     uint64_t catalog_version;
     atomic_bool interrupted;
+    atomic_bool changes; /* it has begun what does more than read */
 
     od_txn *txn;           /* NULL: none. If set, what follows is used in its turns only */
     od_spool *spool;       /* what was set aside; NULL: nothing was */
@@ -45,6 +46,7 @@ struct od_execution {
     duckdb_pending_result pending;
     duckdb_result result;
     bool started, has_result, drained, done;
+    bool torn;          /* left while it was changing something */
     size_t payloads;    /* given so far */
     int64_t payload_ns; /* when the last one was */
 

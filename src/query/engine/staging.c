@@ -374,7 +374,7 @@ od_code od_staging_finish(od_staging *ingest, uint64_t *rows, od_error *err)
 void od_staging_interrupt(od_staging *ingest)
 {
     atomic_store(&ingest->stopped, true);
-    od_txn_nudge(ingest->txn, &ingest->stopped);
+    od_txn_nudge(ingest->txn, &ingest->stopped, true);
 }
 
 /* In its turn. */

@@ -77,10 +77,10 @@ od_code od_txn_enter(od_txn *txn, const atomic_bool *stopped, od_execution *fetc
     return rc;
 }
 
-void od_txn_nudge(od_txn *txn, const atomic_bool *stopped)
+void od_txn_nudge(od_txn *txn, const atomic_bool *stopped, bool interrupt)
 {
     (void)pthread_mutex_lock(&txn->lock);
-    if (txn->busy && txn->stop == stopped && txn->lease != NULL)
+    if (interrupt && txn->busy && txn->stop == stopped && txn->lease != NULL)
         duckdb_interrupt(txn->lease->connection);
     (void)pthread_cond_broadcast(&txn->changed);
     (void)pthread_mutex_unlock(&txn->lock);
@@ -178,12 +178,24 @@ od_txn *od_txn_ref(od_txn *txn)
 
 /* ---- ending ---- */
 
+/* DuckDB takes the COMMIT of an aborted transaction for a ROLLBACK, and says nothing. */
+static od_code commit(od_txn *txn, od_error *err)
+{
+    od_code rc = OD_OK;
+    if (txn->effect != OD_EFFECT_READS)
+        rc = od_duck_run(txn->lease->connection, "SELECT 1", err);
+    if (rc == OD_OK)
+        return od_duck_run(txn->lease->connection, "COMMIT", err);
+    od_error_prefix(err, "nothing was committed");
+    return rc;
+}
+
 /* In its turn: what it did becomes, or did not become, everyone's. */
-static od_code end(od_txn *txn, const char *sql, od_error *err)
+static od_code end(od_txn *txn, bool keep, od_error *err)
 {
     od_effect effect = txn->effect;
     od_engine_changed(txn->engine, effect);
-    od_code rc = od_duck_run(txn->lease->connection, sql, err);
+    od_code rc = keep ? commit(txn, err) : od_duck_run(txn->lease->connection, "ROLLBACK", err);
     if (rc != OD_OK) {
         /* DuckDB rolls back what it cannot commit; should a transaction be left, the connection goes with it. */
         od_duck_try(txn->lease->connection, "ROLLBACK");
@@ -232,7 +244,7 @@ od_code od_txn_commit(od_txn *txn, od_error *err)
         od_txn_leave(txn); /* a rollback came first */
         return gone(txn, err);
     }
-    rc = end(txn, "COMMIT", err);
+    rc = end(txn, true, err);
     if (rc != OD_OK) {
         (void)pthread_mutex_lock(&txn->lock);
         (void)snprintf(txn->why, sizeof txn->why, "it could not be committed");
@@ -251,7 +263,7 @@ od_code od_txn_rollback(od_txn *txn, const char *why, od_error *err)
         return rc;
     if (txn->streaming != NULL)
         od_execution_cut(txn->streaming, why);
-    rc = end(txn, "ROLLBACK", err);
+    rc = end(txn, false, err);
     finish(txn);
     return rc;
 }

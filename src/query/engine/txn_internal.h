@@ -41,8 +41,8 @@ OD_MUST_CHECK od_code od_txn_enter(od_txn *txn, const atomic_bool *stopped, od_e
 /* A turn for one that ends, whose result is left as it is; also while the transaction is ending. False: it is over. */
 OD_MUST_CHECK bool od_txn_enter_last(od_txn *txn);
 void od_txn_leave(od_txn *txn);
-/* STOPPED was set: stops DuckDB's work if it is its turn, or its wait. */
-void od_txn_nudge(od_txn *txn, const atomic_bool *stopped);
+/* STOPPED was set: ends its wait and, with INTERRUPT, DuckDB's work if it is its turn. */
+void od_txn_nudge(od_txn *txn, const atomic_bool *stopped, bool interrupt);
 bool od_txn_is_over(od_txn *txn);
 /* By whose turn it is: a statement that changes the catalog began or ended. */
 void od_txn_set_catalog_version(od_txn *txn, uint64_t version);

@@ -211,7 +211,7 @@ bool flow_fail(flow *f, const od_error *why)
     return true;
 }
 
-void flow_stop(flow *f, od_code code, const char *why)
+void flow_stop(flow *f, od_code code, bool abandoned, const char *why)
 {
     od_rpc_call *upstream = NULL;
     od_worker_run *run;
@@ -225,7 +225,9 @@ void flow_stop(flow *f, od_code code, const char *why)
     pthread_mutex_unlock(&f->lock);
     if (upstream)
         od_rpc_call_cancel(upstream);
-    if (run)
+    if (run && abandoned)
+        od_worker_run_abandon(run, why);
+    else if (run)
         od_worker_run_cancel(run, code, why);
     od_rpc_call_unref(upstream);
 }
@@ -244,7 +246,7 @@ void flow_end(flow *f, od_code code, const char *why)
      * how that ends must not come first. */
     if (!local)
         flow_fail(f, &err);
-    flow_stop(f, code, why);
+    flow_stop(f, code, false, why);
     if (waited)
         flow_close_end(f);
 }

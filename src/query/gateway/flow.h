@@ -85,8 +85,8 @@ bool flow_refuse(flow *f, od_code code, const char *text);
 /* The same with a STATUS that CODE may not be the one of. */
 bool flow_refuse_with(flow *f, int status, od_code code, const char *text);
 bool flow_fail(flow *f, const od_error *why);
-/* Stops what is at work for it, and what would be started. */
-void flow_stop(flow *f, od_code code, const char *why);
+/* Stops what is at work for it, and what would be started. ABANDONED: because the client is gone. */
+void flow_stop(flow *f, od_code code, bool abandoned, const char *why);
 /* Stops it and tells the client why. */
 void flow_end(flow *f, od_code code, const char *why);
 /* Sent to the client so far. */

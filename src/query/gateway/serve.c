@@ -252,7 +252,7 @@ static void on_gone(void *user, od_rpc_call *call, const od_error *why)
     if (why) {
         if (!atomic_exchange(&f->answered, true))
             atomic_store(&f->cancelled, true);
-        flow_stop(f, why->code, "the client went away");
+        flow_stop(f, why->code, true, "the client went away");
         if (admit_withdraw(f->gateway->admit, &f->ticket))
             flow_close_end(f);
     }

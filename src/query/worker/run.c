@@ -79,13 +79,21 @@ static od_code stopped(od_worker_run *run, od_error *err)
                              : od_fail(err, code, "execution cancelled: %s", run->id);
 }
 
+static void stop_execution(const od_worker_run *run)
+{
+    if (run->abandoned)
+        od_execution_abandon(run->execution);
+    else
+        od_execution_interrupt(run->execution);
+}
+
 /* From here on a stop reaches EXECUTION (NULL: none any more). */
 static void publish(od_worker_run *run, od_execution *execution)
 {
     (void)pthread_mutex_lock(&run->lock);
     run->execution = execution;
     if (execution != NULL && run->stop != OD_OK)
-        od_execution_interrupt(execution);
+        stop_execution(run);
     (void)pthread_mutex_unlock(&run->lock);
 }
 
@@ -274,17 +282,32 @@ void od_run_main(void *arg)
     od_worker_run_unref(j.run);
 }
 
-void od_worker_run_cancel(od_worker_run *run, od_code code, const char *reason)
+static void stop_run(od_worker_run *run, od_code code, bool abandoned, const char *reason)
 {
     (void)pthread_mutex_lock(&run->lock);
     if (run->stop == OD_OK) {
         run->stop = code;
+        run->abandoned = abandoned;
         if (reason != NULL && strcmp(reason, od_code_text(code)) != 0)
             (void)snprintf(run->reason, sizeof run->reason, "%s", reason);
         else if (code != OD_E_CANCELLED)
             (void)snprintf(run->reason, sizeof run->reason, "%s", od_code_text(code));
         if (run->execution != NULL)
-            od_execution_interrupt(run->execution);
+            stop_execution(run);
+    } else if (run->abandoned && !abandoned) {
+        run->abandoned = false;
+        if (run->execution != NULL)
+            stop_execution(run);
     }
     (void)pthread_mutex_unlock(&run->lock);
+}
+
+void od_worker_run_cancel(od_worker_run *run, od_code code, const char *reason)
+{
+    stop_run(run, code, false, reason);
+}
+
+void od_worker_run_abandon(od_worker_run *run, const char *reason)
+{
+    stop_run(run, OD_E_CANCELLED, true, reason);
 }

@@ -278,7 +278,7 @@ static void on_gone(void *user, od_rpc_call *call, const od_error *why)
     served *s = user;
     (void)call;
     if (s->run != NULL && why != NULL)
-        od_worker_run_cancel(s->run, OD_E_CANCELLED, "the client went away");
+        od_worker_run_abandon(s->run, "the client went away");
     od_worker_run_unref(s->run);
     od_free(s);
 }

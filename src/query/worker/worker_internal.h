@@ -65,9 +65,10 @@ struct od_worker_run {
 
     od_worker_run *next, **prev; /* worker->runs, under its lock */
 
-    pthread_mutex_t lock; /* execution, stop, reason */
+    pthread_mutex_t lock; /* execution, stop, abandoned, reason */
     od_execution *execution;
-    od_code stop; /* OD_OK: go on */
+    od_code stop;   /* OD_OK: go on */
+    bool abandoned; /* stopped because nobody reads it */
     char reason[200];
 };
 

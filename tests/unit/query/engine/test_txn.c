@@ -205,6 +205,80 @@ static void test_a_result_may_be_left(void **state)
     od_engine_close(engine);
 }
 
+static void *reader(void *arg)
+{
+    od_execution *execution = arg;
+    od_msg *msg = NULL;
+    od_error why;
+    while (od_execution_next(execution, &msg, &why) == OD_OK && msg != NULL)
+        od_msg_unref(msg);
+    return NULL;
+}
+
+static void test_an_abandoned_result_leaves_the_transaction(void **state)
+{
+    od_engine *engine = memory_engine();
+    (void)state;
+    assert_ok(run(engine, "CREATE TABLE t (i BIGINT)"));
+    od_txn *txn = begin(engine);
+    assert_ok(run_in(engine, txn, "INSERT INTO t VALUES (1)", NULL));
+    for (int round = 0; round < 10; round++) {
+        od_execution *execution;
+        pthread_t thread;
+        assert_ok(start_in(engine, txn, "FROM range(100000000000)", &execution));
+        assert_int_equal(pthread_create(&thread, NULL, reader, execution), 0);
+        (void)nanosleep(&(struct timespec){.tv_nsec = 3000000L * round}, NULL);
+        od_execution_abandon(execution);
+        (void)pthread_join(thread, NULL);
+        od_execution_end(execution);
+    }
+    assert_ok(run_in(engine, txn, "INSERT INTO t VALUES (2)", NULL));
+    assert_ok(od_txn_commit(txn, &err));
+    od_txn_unref(txn);
+    assert_int_equal(ask(engine, "SELECT count(*) FROM t"), 2);
+    od_engine_close(engine);
+}
+
+static void test_a_change_that_is_left_is_never_committed(void **state)
+{
+    od_engine *engine = memory_engine();
+    (void)state;
+    assert_ok(run(engine, "CREATE TABLE t (i BIGINT)"));
+    for (int round = 0; round < 10; round++) {
+        od_txn *txn = begin(engine);
+        od_execution *execution;
+        pthread_t thread;
+        assert_ok(start_in(engine, txn, "INSERT INTO t SELECT i FROM range(100000000000) r(i)", &execution));
+        assert_int_equal(pthread_create(&thread, NULL, reader, execution), 0);
+        (void)nanosleep(&(struct timespec){.tv_nsec = 3000000L * round}, NULL);
+        od_execution_abandon(execution);
+        (void)pthread_join(thread, NULL);
+        od_execution_end(execution);
+        assert_int_equal(run_in(engine, txn, "SELECT 1", NULL), OD_E_TRANSACTION);
+        assert_int_equal(od_txn_commit(txn, &err), OD_E_TRANSACTION);
+        od_txn_unref(txn);
+    }
+    assert_int_equal(ask(engine, "SELECT count(*) FROM t"), 0);
+    od_engine_close(engine);
+}
+
+static void test_an_aborted_transaction_is_not_committed(void **state)
+{
+    od_engine *engine = memory_engine();
+    (void)state;
+    assert_ok(run(engine, "CREATE TABLE t (i BIGINT PRIMARY KEY)"));
+    od_txn *txn = begin(engine);
+    assert_ok(run_in(engine, txn, "INSERT INTO t VALUES (1)", NULL));
+    assert_int_equal(run_in(engine, txn, "INSERT INTO t VALUES (1)", NULL), OD_E_CONSTRAINT);
+    assert_int_equal(od_txn_commit(txn, &err), OD_E_TRANSACTION);
+    assert_string_equal(err.sqlstate, "25P02");
+    assert_non_null(strstr(err.message, "nothing was committed"));
+    assert_int_equal(od_txn_commit(txn, &err), OD_E_NO_TRANSACTION);
+    od_txn_unref(txn);
+    assert_int_equal(ask(engine, "SELECT count(*) FROM t"), 0);
+    od_engine_close(engine);
+}
+
 static void test_sql_cannot_end_it(void **state)
 {
     od_engine *engine = memory_engine();
@@ -394,6 +468,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_results_side_by_side_are_set_aside),
         cmocka_unit_test(test_a_late_error_of_a_result_set_aside_is_its_own),
         cmocka_unit_test(test_a_result_may_be_left),
+        cmocka_unit_test(test_an_abandoned_result_leaves_the_transaction),
+        cmocka_unit_test(test_a_change_that_is_left_is_never_committed),
+        cmocka_unit_test(test_an_aborted_transaction_is_not_committed),
         cmocka_unit_test(test_sql_cannot_end_it),
         cmocka_unit_test(test_rollback_stops_what_runs),
         cmocka_unit_test(test_rows_of_all_types_come_in),
