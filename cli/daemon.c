@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "cli/command.h"
+#include "ext/server/host.h"
 #include "query/gateway.h"
 #include "base/banned.h"
 
@@ -102,6 +103,7 @@ od_code daemon_open_engine(const od_options *options, od_engine **out, od_error 
         .memory_limit = memory_limit[0] ? memory_limit : NULL,
         .external_access = od_options_bool(options, OD_OPT_EXTERNAL_ACCESS),
         .batch_bytes = od_options_size(options, OD_OPT_BATCH_BYTES),
+        .host = od_server_host(),
     };
     OD_TRY(od_engine_open(&engine, out, err));
 

@@ -69,8 +69,8 @@ endfunction()
 # od_test_links(TARGET): all rooms, their foreign headers, and tests/support.
 function(od_test_links target)
     get_property(rooms GLOBAL PROPERTY od_rooms)
-    target_include_directories(${target} PRIVATE "${CMAKE_SOURCE_DIR}/tests")
-    target_link_libraries(${target} PRIVATE od_flags $<TARGET_NAME_IF_EXISTS:od_test_support> ${rooms}
+    target_include_directories(${target} PRIVATE "${CMAKE_SOURCE_DIR}/tests" "${CMAKE_SOURCE_DIR}/ext")
+    target_link_libraries(${target} PRIVATE od_flags $<TARGET_NAME_IF_EXISTS:od_test_support> od_server_host ${rooms}
         $<TARGET_NAME_IF_EXISTS:od_proto> od_nghttp2 od_nanoarrow duckdb_c OpenSSL::SSL Threads::Threads)
 endfunction()
 

@@ -86,6 +86,10 @@ typedef struct {
     const char *statement_id; /* NULL: none */
     od_interrupt interrupt;   /* asked while any call on the result blocks */
     const od_remote_txn *txn; /* runs in it; NULL: in a transaction of its own */
+    /* Values of the statement's parameters, with their types: an IPC stream of one row, whose columns are called as the parameters
+     * are: "1", "2", or identifiers. NATIVE (a column of an ENUM, or of a type with an alias such as JSON, has to carry its whole type
+     * as metadata "openduck:sql_type") or plain Arrow. Empty: none. Wrong or missing names are DuckDB's own error (OD_E_INVALID). Copied. */
+    od_slice parameters;
 } od_remote_query;
 
 /* Sends the request and returns without waiting for an answer. Errors name the endpoint. */

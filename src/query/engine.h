@@ -14,15 +14,27 @@ typedef struct {
     const char *path; /* a file, or ":memory:" */
 } od_engine_database;
 
+/* What DuckDB offers to C++ only, as ext/server/host.cpp has it. The types are those of duckdb.h, which no door shows. */
+typedef struct {
+    /* A new duckdb_value, which the caller destroys, of row ROW of a duckdb_vector, of exactly its type; NULL: out of memory. */
+    void *(*value_of)(void *vector, uint64_t row);
+    /* A duckdb_prepared_statement with bound values is bound anew with their types when it is run next. Otherwise DuckDB does so only if a
+     * type is not the expected one, and fails on a parameter that is used where a type is expected and where none is. */
+    void (*rebind)(void *prepared);
+    /* Its columns become those that it has with the bound values' types. False: WHY (of SIZE) is DuckDB's error. */
+    bool (*describe)(void *connection, void *prepared, char *why, size_t size);
+} od_engine_host;
+
 typedef struct {
     const od_engine_database *databases;
     size_t database_count; /* 0: one in-memory database called "memory" */
     bool read_only;
-    unsigned threads;         /* 0: as many as cores */
-    const char *memory_limit; /* NULL: DuckDB's default */
-    bool external_access;     /* SQL may read and write the host's files, ATTACH, LOAD */
-    size_t batch_bytes;       /* aim of one payload; 0: 1 MiB */
-    size_t max_payload;       /* 0: 64 MiB less the chunk's head: a row above it is OD_E_TOO_LARGE */
+    unsigned threads;           /* 0: as many as cores */
+    const char *memory_limit;   /* NULL: DuckDB's default */
+    bool external_access;       /* SQL may read and write the host's files, ATTACH, LOAD */
+    size_t batch_bytes;         /* aim of one payload; 0: 1 MiB */
+    size_t max_payload;         /* 0: 64 MiB less the chunk's head: a row above it is OD_E_TOO_LARGE */
+    const od_engine_host *host; /* borrowed; NULL: what needs it is OD_E_NOT_IMPLEMENTED */
 } od_engine_options;
 
 typedef struct od_engine od_engine;
@@ -99,13 +111,16 @@ typedef struct {
     bool describe_only;
     uint64_t expected_catalog_version; /* 0: any; else OD_E_STALE_CATALOG when it differs */
     od_txn *txn;                       /* runs in it; NULL: in a transaction of its own */
+    od_slice
+        parameters; /* an IPC stream of one row, columns called as the parameters are; empty: none. Needs the host */
 } od_execution_request;
 
 /* Leases a connection and parses; a single statement is prepared, and started unless describe_only is set. Blocks while DuckDB
  * plans, not while it computes. Errors carry DuckDB's kind and text.
  *   OD_E_NOT_FOUND       no such database is served
  *   OD_E_STALE_CATALOG   expected_catalog_version is not the current one; nothing has run
- *   OD_E_INVALID         no statement, parameters in it, or describe_only with several statements */
+ *   OD_E_INVALID         no statement, or several with describe_only or parameters; parameters that are not the statement's, or not
+ *                        one row */
 OD_MUST_CHECK od_code od_execution_start(od_engine *engine, const od_execution_request *request, od_execution **out,
                                          od_error *err);
 /* The catalog version that it runs against; of a statement that changes the catalog, the one that it makes. */

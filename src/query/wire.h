@@ -39,6 +39,7 @@ typedef struct {
     bool describe_only;
     uint64_t expected_catalog_version; /* 0: any */
     od_slice statement_id;
+    od_slice parameters; /* an IPC stream of one row; empty: none */
 } od_execute_request;
 
 OD_MUST_CHECK od_code od_execute_request_encode(const od_execute_request *request, od_msg **out, od_error *err);

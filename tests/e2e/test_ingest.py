@@ -68,15 +68,17 @@ def test_no_rows(server):
         c.commit(t)
 
 
-TYPES = """SELECT i % 2 = 0 AS b, (i % 100)::TINYINT AS t, i::SMALLINT AS s, i::INTEGER AS i, i AS l, i::HUGEINT * 1000000007 AS h,
- (i % 200)::UTINYINT AS ut, i::USMALLINT AS us, i::UINTEGER AS ui, i::UBIGINT AS ul, i::FLOAT / 3 AS f, i::DOUBLE / 7 AS d,
- (i / 7)::DECIMAL(9,3) AS d9, (i / 7)::DECIMAL(38,10) AS d38, DATE '2000-01-01' + i::INTEGER AS dt, TIME '00:00:00' + to_seconds(i) AS tm,
+TYPES = """SELECT i % 2 = 0 AS b, (i % 100)::TINYINT AS t, i::SMALLINT AS s, i::INTEGER AS i, i AS l,
+ i::HUGEINT * 1000000007 AS h, (i % 200)::UTINYINT AS ut, i::USMALLINT AS us, i::UINTEGER AS ui,
+ i::UBIGINT AS ul, i::FLOAT / 3 AS f, i::DOUBLE / 7 AS d, (i / 7)::DECIMAL(9,3) AS d9,
+ (i / 7)::DECIMAL(38,10) AS d38, DATE '2000-01-01' + i::INTEGER AS dt, TIME '00:00:00' + to_seconds(i) AS tm,
  TIMESTAMP '2000-01-01' + to_seconds(i) AS ts, (TIMESTAMP '2000-01-01' + to_seconds(i))::TIMESTAMP_NS AS tns,
- (TIMESTAMP '2000-01-01' + to_seconds(i))::TIMESTAMPTZ AS tz, to_days(i::INTEGER) AS iv, md5(i::VARCHAR)::UUID AS u,
- CASE WHEN i % 3 = 0 THEN NULL ELSE 'größe ' || repeat('z', (i % 30)::INTEGER) END AS v, encode('x' || i) AS bl,
+ (TIMESTAMP '2000-01-01' + to_seconds(i))::TIMESTAMPTZ AS tz, to_days(i::INTEGER) AS iv,
+ md5(i::VARCHAR)::UUID AS u, CASE WHEN i % 3 = 0 THEN NULL ELSE 'größe ' || repeat('z',
+ (i % 30)::INTEGER) END AS v, encode('x' || i) AS bl,
  CASE WHEN i % 3 = 0 THEN NULL WHEN i % 3 = 1 THEN 'one' ELSE 'two' END::ENUM('one', 'two') AS en,
- CASE WHEN i % 5 = 0 THEN NULL ELSE [i, NULL, i + 1] END AS li, CASE WHEN i % 6 = 0 THEN NULL ELSE {'a': i, 'b': ['x' || i]} END AS st,
- MAP {i: 'm' || i} AS mp, [i, i + 1, i + 2]::BIGINT[3] AS ar FROM range(5000) t(i)"""
+ CASE WHEN i % 5 = 0 THEN NULL ELSE [i, NULL, i + 1] END AS li, CASE WHEN i % 6 = 0 THEN NULL ELSE {'a': i,
+ 'b': ['x' || i]} END AS st, MAP {i: 'm' || i} AS mp, [i, i + 1, i + 2]::BIGINT[3] AS ar FROM range(5000) t(i)"""
 
 
 @pytest.mark.parametrize("format", ["PLAIN", "LOSSLESS", "NATIVE"])

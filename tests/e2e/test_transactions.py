@@ -1,5 +1,5 @@
-"""Transactions over the wire, by a grpcio client that shares nothing with ours: at a server with a worker of its own (serve)
-and at a gateway with a separate worker (stack)."""
+"""Transactions over the wire, by a grpcio client that shares nothing with ours: at a server with a worker of its own
+(serve) and at a gateway with a separate worker (stack)."""
 
 import contextlib
 import os

@@ -45,6 +45,7 @@ od_code od_remote_execute(od_remote *remote, const od_remote_query *query, od_re
         .expected_catalog_version = query->expected_catalog_version,
         .statement_id = od_slice_str(query->statement_id),
         .transaction_id = od_slice_str(query->txn ? od_remote_txn_id(query->txn) : NULL),
+        .parameters = query->parameters,
     };
     od_result *result;
     od_msg *msg = NULL;

@@ -262,6 +262,7 @@ od_code od_engine_open(const od_engine_options *options, od_engine **out, od_err
     if (engine == NULL)
         return od_fail(err, OD_E_NO_MEMORY, "out of memory");
     engine->external_access = options->external_access;
+    engine->host = options->host;
     engine->batch_bytes = options->batch_bytes > 0 ? options->batch_bytes : BATCH_BYTES;
     engine->max_payload = options->max_payload > 0 ? options->max_payload : OD_RPC_MAX_MESSAGE - CHUNK_HEAD;
     atomic_init(&engine->catalog_version, random_base());

@@ -89,6 +89,7 @@ struct od_engine {
     od_keywords keywords;
     char *spool_dir; /* beside the first file; NULL: there is none */
     bool external_access;
+    const od_engine_host *host;
     size_t batch_bytes, max_payload;
     _Atomic uint64_t catalog_version;
     _Atomic uint64_t data_version; /* changes when a statement that may write begins or ends */

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/deadline.h"
 #include "query/engine/engine_internal.h"
+#include "query/engine/parameters.h"
 #include "query/engine/txn_internal.h"
 #include "base/banned.h"
 
@@ -93,15 +94,6 @@ static void end_effect(od_execution *execution)
 
 /* ---- preparing ---- */
 
-static od_code check_prepared(duckdb_prepared_statement prepared, od_error *err)
-{
-    idx_t parameters = duckdb_nparams(prepared);
-    if (parameters > 0)
-        return od_fail(err, OD_E_INVALID, "the statement has %llu parameters, which cannot be given here: write values",
-                       (unsigned long long)parameters);
-    return OD_OK;
-}
-
 /* Prepares the INDEXth of the extracted statements. */
 static od_code prepare(od_execution *execution, idx_t index, duckdb_prepared_statement *out, od_error *err)
 {
@@ -110,8 +102,6 @@ static od_code prepare(od_execution *execution, idx_t index, duckdb_prepared_sta
     if (duckdb_prepare_extracted_statement(execution->lease->connection, execution->extracted, index, out) ==
         DuckDBError)
         rc = failed(execution, *out != NULL ? duckdb_prepare_error(*out) : NULL, err);
-    if (rc == OD_OK)
-        rc = check_prepared(*out, err);
     if (rc == OD_OK && execution->txn != NULL &&
         duckdb_prepared_statement_type(*out) == DUCKDB_STATEMENT_TYPE_TRANSACTION)
         rc = od_fail(err, OD_E_INVALID,
@@ -131,6 +121,29 @@ static od_code extract(od_execution *execution, od_error *err)
     return why != NULL ? od_duck_fail(err, why) : od_fail(err, OD_E_INVALID, "the text holds no statement");
 }
 
+static od_code check_several(const od_execution *execution, od_error *err)
+{
+    if (execution->describe_only)
+        return od_fail(err, OD_E_INVALID, "only a single statement can be described, not %llu",
+                       (unsigned long long)execution->statement_count);
+    if (execution->parameters != NULL)
+        return od_fail(err, OD_E_INVALID, "parameters can be given to a single statement, not to %llu",
+                       (unsigned long long)execution->statement_count);
+    return OD_OK;
+}
+
+/* Columns of a statement with parameters are those of its last values: a description is of a fresh one. */
+static bool describes_parameters(const od_execution *execution, duckdb_prepared_statement prepared)
+{
+    return execution->describe_only && duckdb_nparams(prepared) > 0;
+}
+
+static bool is_kept(const od_execution *execution, duckdb_prepared_statement prepared)
+{
+    return execution->txn == NULL && duckdb_prepared_statement_type(prepared) == DUCKDB_STATEMENT_TYPE_SELECT &&
+           execution->sql_len <= OD_ENGINE_STATEMENT_TEXT && !describes_parameters(execution, prepared);
+}
+
 /* Finds or makes the one statement's prepared form. */
 static od_code prepare_single(od_execution *execution, od_error *err)
 {
@@ -140,6 +153,8 @@ static od_code prepare_single(od_execution *execution, od_error *err)
     /* A plan that was made from what a transaction sees, or by what others see, is of no use elsewhere. */
     if (execution->txn == NULL)
         execution->kept = od_lease_find(execution->lease, sql, data_version);
+    if (execution->kept != NULL && describes_parameters(execution, execution->kept->prepared))
+        execution->kept = NULL;
     if (execution->kept != NULL) {
         execution->prepared = execution->kept->prepared;
         execution->last_effect = OD_EFFECT_READS;
@@ -147,15 +162,11 @@ static od_code prepare_single(od_execution *execution, od_error *err)
     }
     OD_TRY(extract(execution, err));
     if (execution->statement_count > 1)
-        return execution->describe_only
-                   ? od_fail(err, OD_E_INVALID, "only a single statement can be described, not %llu",
-                             (unsigned long long)execution->statement_count)
-                   : OD_OK;
+        return check_several(execution, err);
     duckdb_prepared_statement prepared;
     OD_TRY(prepare(execution, 0, &prepared, err));
-    duckdb_statement_type type = duckdb_prepared_statement_type(prepared);
-    execution->last_effect = od_effect_of(type, execution->sql);
-    if (execution->txn == NULL && type == DUCKDB_STATEMENT_TYPE_SELECT && sql.len <= OD_ENGINE_STATEMENT_TEXT) {
+    execution->last_effect = od_effect_of(duckdb_prepared_statement_type(prepared), execution->sql);
+    if (is_kept(execution, prepared)) {
         execution->kept = od_lease_keep(execution->lease, sql, data_version, prepared);
         if (execution->kept == NULL)
             return od_fail(err, OD_E_NO_MEMORY, "out of memory");
@@ -205,10 +216,20 @@ out:
     return rc;
 }
 
+/* Whether a parameter may be in the text more than once. */
+static bool parameters_repeat(const od_execution *execution)
+{
+    size_t marks = 0;
+    for (size_t i = 0; i < execution->sql_len; i++)
+        marks += execution->sql[i] == '$' || execution->sql[i] == '?';
+    return marks > duckdb_nparams(execution->prepared);
+}
+
 static od_code start_statement(od_execution *execution, od_error *err)
 {
     od_code rc;
     OD_TRY(set_arrow_options(execution, err));
+    OD_TRY(od_parameters_bind(execution->parameters, execution->prepared, parameters_repeat(execution), err));
     OD_TRY(check_stale(execution, err));
     begin_effect(execution, execution->last_effect);
     duckdb_state state = duckdb_pending_prepared_streaming(execution->prepared, &execution->pending);
@@ -324,12 +345,18 @@ od_lease_pool *od_engine_pool(od_engine *engine, od_slice database, od_error *er
 }
 
 /* Prepares, and starts what is not only described; has its connection. */
-static od_code begin(od_execution *execution, od_error *err)
+static od_code begin(od_execution *execution, od_slice parameters, od_error *err)
 {
     od_code rc;
     OD_TRY(check_stale(execution, err));
+    if (parameters.len > 0)
+        OD_TRY(od_parameters_read(execution->engine->host, execution->lease->connection, parameters,
+                                  &execution->parameters, err));
     OD_TRY(prepare_single(execution, err));
     if (execution->describe_only) {
+        if (execution->parameters != NULL)
+            OD_TRY(
+                od_parameters_describe(execution->parameters, execution->lease->connection, execution->prepared, err));
         OD_TRY(set_arrow_options(execution, err));
         OD_TRY(check_stale(execution, err));
     } else if (execution->prepared != NULL) {
@@ -339,9 +366,10 @@ out:
     return rc;
 }
 
-static od_code begin_in_txn(od_execution *execution, od_slice database, od_error *err)
+static od_code begin_in_txn(od_execution *execution, const od_execution_request *request, od_error *err)
 {
     od_txn *txn = execution->txn;
+    od_slice database = request->database;
     od_code rc = od_txn_enter(txn, &execution->interrupted, NULL, err);
     if (rc != OD_OK)
         return rc;
@@ -351,7 +379,7 @@ static od_code begin_in_txn(od_execution *execution, od_slice database, od_error
                      (const char *)database.data);
     execution->lease = txn->lease;
     if (rc == OD_OK)
-        rc = begin(execution, err);
+        rc = begin(execution, request->parameters, err);
     if (rc == OD_OK)
         txn->streaming = execution;
     else
@@ -373,10 +401,10 @@ od_code od_execution_start(od_engine *engine, const od_execution_request *reques
     OD_TRY(create(engine, request, &execution, err));
     if (request->txn != NULL) {
         execution->txn = od_txn_ref(request->txn);
-        OD_TRY(begin_in_txn(execution, request->database, err));
+        OD_TRY(begin_in_txn(execution, request, err));
     } else {
         OD_TRY(od_lease_take(pool, &execution->lease, err));
-        OD_TRY(begin(execution, err));
+        OD_TRY(begin(execution, request->parameters, err));
     }
     *out = execution;
     execution = NULL;
@@ -650,6 +678,7 @@ void od_execution_end(od_execution *execution)
         close_result(execution);
         od_lease_give(execution->lease);
     }
+    od_parameters_free(execution->parameters);
     od_free(execution->sql);
     od_free(execution);
 }

@@ -29,6 +29,8 @@ struct od_execution {
     atomic_bool interrupted;
     atomic_bool changes; /* it has begun what does more than read */
 
+    struct od_parameters *parameters; /* NULL: none */
+
     od_txn *txn;           /* NULL: none. If set, what follows is used in its turns only */
     od_spool *spool;       /* what was set aside; NULL: nothing was */
     atomic_bool set_aside; /* all of it was: no more turns are needed */

@@ -30,6 +30,9 @@ typedef struct {
 OD_MUST_CHECK od_code od_native_field(const char *name, const char *path, duckdb_logical_type type, od_buf *fields,
                                       struct ArrowSchema *out, od_error *err);
 
+/* The type that FIELD's signatures tell; the caller destroys. OD_E_INVALID: they tell none, or not all of it (ENUM, VARIANT). */
+OD_MUST_CHECK od_code od_native_type(const struct ArrowSchema *field, duckdb_logical_type *out, od_error *err);
+
 typedef struct od_native od_native;
 
 /* NAMES and TYPES are borrowed for the call. */

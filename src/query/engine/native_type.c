@@ -1,6 +1,8 @@
 /* The NATIVE format's schema of a DuckDB type. */
+#include <stdlib.h>
 #include <string.h>
 
+#include "arrow/ipc_read.h"
 #include "arrow/schema.h"
 #include "base/alloc.h"
 #include "query/engine/native_internal.h"
@@ -240,4 +242,114 @@ od_code od_native_field(const char *name, const char *path, duckdb_logical_type 
                         struct ArrowSchema *out, od_error *err)
 {
     return field_of(name, path, type, 0, fields, out, err);
+}
+
+/* ---- from a signature ---- */
+
+static od_code wrong(const char *path, od_slice signature, od_error *err)
+{
+    return od_fail(err, OD_E_INVALID, "column '%s': '%.*s' does not tell a whole type (openduck:sql_type would)", path,
+                   (int)(signature.len < 64 ? signature.len : 64),
+                   signature.len > 0 ? (const char *)signature.data : "");
+}
+
+/* The numbers of "NAME(n)" or "NAME(n,m)"; how many they are. */
+static int numbers_of(od_slice signature, const char *name, unsigned *first, unsigned *second)
+{
+    char text[48];
+    size_t skip = strlen(name);
+    if (signature.len >= sizeof text || signature.len <= skip || memcmp(signature.data, name, skip) != 0)
+        return 0;
+    memcpy(text, signature.data, signature.len);
+    text[signature.len] = '\0';
+    char *at = text + skip, *end;
+    if (*at++ != '(')
+        return 0;
+    unsigned long value = strtoul(at, &end, 10);
+    if (end == at || value > UINT32_MAX)
+        return 0;
+    *first = (unsigned)value;
+    if (*end == ')')
+        return 1;
+    at = end + 1;
+    value = *end == ',' ? strtoul(at, &end, 10) : 0;
+    *second = (unsigned)value;
+    return end > at && *end == ')' && value <= UINT32_MAX ? 2 : 0;
+}
+
+static duckdb_logical_type leaf_of(od_slice signature)
+{
+    unsigned width, scale;
+    for (size_t i = 0; i < sizeof simple_types / sizeof simple_types[0]; i++)
+        if (od_slice_equal(signature, od_slice_str(simple_types[i].signature)))
+            return duckdb_create_logical_type(simple_types[i].id);
+    if (numbers_of(signature, "DECIMAL", &width, &scale) == 2 && width >= 1 && width <= 38 && scale <= width)
+        return duckdb_create_decimal_type((uint8_t)width, (uint8_t)scale);
+    return NULL;
+}
+
+/* NOLINTBEGIN(misc-no-recursion): as deep as the schema, which the reader bounds */
+static od_code type_of(const struct ArrowSchema *field, const char *path, duckdb_logical_type *out, od_error *err);
+
+/* The types of FIELD's children from FIRST on, into TYPES; how many there are is *made, also on failure. */
+static od_code child_types(const struct ArrowSchema *field, const char *path, int64_t first, duckdb_logical_type *types,
+                           const char **names, size_t *made, od_error *err)
+{
+    *made = 0;
+    for (int64_t i = first; i < field->n_children; i++) {
+        od_code rc = type_of(field->children[i], path, &types[*made], err);
+        if (rc != OD_OK)
+            return rc;
+        names[(*made)++] = field->children[i]->name;
+    }
+    return OD_OK;
+}
+
+static duckdb_logical_type compose(od_slice signature, duckdb_logical_type *types, const char **names, size_t n)
+{
+    unsigned size, ignored;
+    if (od_slice_equal(signature, od_slice_str("STRUCT")) && n > 0)
+        return duckdb_create_struct_type(types, names, n);
+    if (od_slice_equal(signature, od_slice_str("UNION")) && n > 0)
+        return duckdb_create_union_type(types, names, n);
+    if (od_slice_equal(signature, od_slice_str("LIST")) && n == 1)
+        return duckdb_create_list_type(types[0]);
+    if (od_slice_equal(signature, od_slice_str("MAP")) && n == 2)
+        return duckdb_create_map_type(types[0], types[1]);
+    if (numbers_of(signature, "ARRAY", &size, &ignored) == 1 && size > 0 && n == 1)
+        return duckdb_create_array_type(types[0], size);
+    return NULL;
+}
+
+static od_code type_of(const struct ArrowSchema *field, const char *path, duckdb_logical_type *out, od_error *err)
+{
+    od_slice signature = od_schema_metadata(field, "openduck:type");
+    *out = leaf_of(signature);
+    if (*out != NULL)
+        return OD_OK;
+    /* A MAP's two types are those of its struct; a UNION's first child is its tag. */
+    bool map = od_slice_equal(signature, od_slice_str("MAP")) && field->n_children == 1;
+    const struct ArrowSchema *parent = map ? field->children[0] : field;
+    int64_t first = od_slice_equal(signature, od_slice_str("UNION")) ? 1 : 0;
+    size_t n = (size_t)parent->n_children, made = 0;
+    duckdb_logical_type *types = od_calloc(n + 1, sizeof(duckdb_logical_type));
+    const char **names = od_calloc(n + 1, sizeof *names);
+    od_code rc = types != NULL && names != NULL ? OD_OK : od_fail(err, OD_E_NO_MEMORY, "out of memory");
+    if (rc == OD_OK)
+        rc = child_types(parent, path, first, types, names, &made, err);
+    if (rc == OD_OK)
+        *out = compose(signature, types, names, made);
+    if (rc == OD_OK && *out == NULL)
+        rc = wrong(path, signature, err);
+    for (size_t i = 0; i < made; i++)
+        duckdb_destroy_logical_type(&types[i]);
+    od_free(types);
+    od_free(names);
+    return rc;
+}
+/* NOLINTEND(misc-no-recursion) */
+
+od_code od_native_type(const struct ArrowSchema *field, duckdb_logical_type *out, od_error *err)
+{
+    return type_of(field, field->name, out, err);
 }

@@ -65,6 +65,9 @@ static od_code prepared_columns(duckdb_prepared_statement prepared, columns *lis
         list->types[i] = duckdb_prepared_statement_column_logical_type(prepared, i);
         if (list->names[i] == NULL || list->types[i] == NULL)
             rc = od_fail(err, OD_E_INTERNAL, "the database does not tell column %zu", i);
+        else if (duckdb_get_type_id(list->types[i]) == DUCKDB_TYPE_INVALID)
+            rc = od_fail(err, OD_E_INVALID, "column %zu: its type is that of a parameter, of which no value is given",
+                         i + 1);
     }
     return rc;
 }

@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "arrow/ipc_read.h"
-#include "arrow/schema.h"
 #include "base/alloc.h"
 #include "base/ident.h"
+#include "query/engine/arrow_read.h"
 #include "query/engine/native_read.h"
 #include "query/engine/txn_internal.h"
 #include "base/banned.h"
@@ -225,62 +225,10 @@ out:
 
 /* ---- PLAIN, LOSSLESS ---- */
 
-static od_code converted(duckdb_error_data error, od_error *err)
-{
-    od_code rc = OD_OK;
-    if (error != NULL && duckdb_error_data_has_error(error))
-        rc = od_duck_fail(err, duckdb_error_data_message(error));
-    duckdb_destroy_error_data(&error);
-    return rc;
-}
-
-/* DuckDB gives the whole array to the first column, and lets it go when that is converted if its values were copied: so what is given
- * to DuckDB owns nothing, and lives until the chunk is gone. */
-static void release_part(struct ArrowArray *array)
-{
-    array->release = NULL;
-}
-
-/* Makes OUT rows [FIRST, FIRST + COUNT) of WHOLE, from which it borrows. */
-static od_code slice_array(const struct ArrowArray *whole, int64_t first, int64_t count, struct ArrowArray *out,
-                           od_error *err)
-{
-    size_t n = (size_t)whole->n_children;
-    struct ArrowArray *parts = od_calloc(n + 1, sizeof *parts);
-    struct ArrowArray **children = od_calloc(n + 1, sizeof *children);
-    out->children = children;
-    out->private_data = parts;
-    if (parts == NULL || children == NULL)
-        return od_fail(err, OD_E_NO_MEMORY, "out of memory");
-    for (size_t i = 0; i < n; i++) {
-        parts[i] = *whole->children[i];
-        parts[i].offset += first;
-        parts[i].length = count;
-        /* Of dictionaries DuckDB looks for NULLs only where it is told of some. */
-        parts[i].null_count = parts[i].null_count == 0 ? 0 : count;
-        parts[i].release = release_part;
-        children[i] = &parts[i];
-    }
-    *out = *whole;
-    out->length = count;
-    out->children = children;
-    out->private_data = parts;
-    out->release = release_part;
-    return OD_OK;
-}
-
-static void free_slice(const struct ArrowArray *slice)
-{
-    od_free(slice->children);
-    od_free(slice->private_data);
-}
-
-static od_code append_part(od_staging *ingest, const struct ArrowArray *part, od_error *err)
+static od_code append_part(od_staging *ingest, const od_arrow_part *part, od_error *err)
 {
     duckdb_data_chunk chunk = NULL;
-    struct ArrowArray given = *part;
-    od_code rc =
-        converted(duckdb_data_chunk_from_arrow(ingest->txn->lease->connection, &given, ingest->arrow, &chunk), err);
+    od_code rc = od_arrow_part_chunk(part, ingest->txn->lease->connection, ingest->arrow, &chunk, err);
     if (rc == OD_OK && ingest->appender == NULL)
         rc = open_plain(ingest, chunk, err);
     if (rc == OD_OK && duckdb_append_data_chunk(ingest->appender, chunk) == DuckDBError)
@@ -297,12 +245,12 @@ static od_code append_plain(od_staging *ingest, od_msg *owner, od_error *err)
     OD_TRY(od_ipc_reader_next_array(ingest->reader, owner, &array, err));
     while (array.release != NULL) {
         for (int64_t at = 0; at < array.length && rc == OD_OK; at += OD_ENGINE_ROWS) {
-            struct ArrowArray part = {0};
+            od_arrow_part part;
             int64_t n = array.length - at < OD_ENGINE_ROWS ? array.length - at : OD_ENGINE_ROWS;
-            rc = slice_array(&array, at, n, &part, err);
+            rc = od_arrow_part_make(&array, at, n, &part, err);
             if (rc == OD_OK)
                 rc = append_part(ingest, &part, err);
-            free_slice(&part);
+            od_arrow_part_release(&part);
         }
         ingest->rows += (uint64_t)array.length;
         array.release(&array);
@@ -317,22 +265,14 @@ out:
 static od_code take_schema(od_staging *ingest, od_error *err)
 {
     const struct ArrowSchema *schema = od_ipc_reader_schema(ingest->reader);
-    struct ArrowSchema copy = {0};
     if (ingest->format == OD_FORMAT_NATIVE)
         return od_native_reader_check(ingest->native, schema, err);
     if (schema->n_children != (int64_t)ingest->column_count)
         return od_fail(err, OD_E_INVALID, "%lld columns are sent, the table has %zu", (long long)schema->n_children,
                        ingest->column_count);
-    od_code rc = od_schema_copy(schema, &copy, err);
-    if (rc != OD_OK)
-        return rc;
-    if (ingest->arrow != NULL) {
-        od_schema_release(&copy);
+    if (ingest->arrow != NULL)
         return od_fail(err, OD_E_INVALID, "every payload has to have the first one's schema");
-    }
-    rc = converted(duckdb_schema_from_arrow(ingest->txn->lease->connection, &copy, &ingest->arrow), err);
-    od_schema_release(&copy);
-    return rc;
+    return od_arrow_types(ingest->txn->lease->connection, schema, &ingest->arrow, err);
 }
 
 static od_code append(od_staging *ingest, od_msg *owner, od_slice payload, od_error *err)

@@ -16,7 +16,8 @@ enum {
     RESULT_FORMAT,
     DESCRIBE_ONLY,
     EXPECTED_CATALOG_VERSION,
-    STATEMENT_ID
+    STATEMENT_ID,
+    PARAMETERS
 };
 
 /* A message of at most SIZE bytes, to be cut. */
@@ -36,10 +37,11 @@ static void end(od_msg *msg, const uint8_t *at, od_msg **out)
 
 static bool request_size(const od_execute_request *r, size_t *size)
 {
-    const size_t lens[] = {r->plan.len,         r->database.len,        r->snapshot_id.len,    r->access_token.len,
-                           r->execution_id.len, r->compute_context.len, r->transaction_id.len, r->statement_id.len};
+    const size_t lens[] = {r->plan.len,           r->database.len,     r->snapshot_id.len,
+                           r->access_token.len,   r->execution_id.len, r->compute_context.len,
+                           r->transaction_id.len, r->statement_id.len, r->parameters.len};
 
-    *size = (size_t)STATEMENT_ID * PB_FIELD_MAX;
+    *size = (size_t)PARAMETERS * PB_FIELD_MAX;
     for (size_t i = 0; i < sizeof lens / sizeof *lens; i++) {
         if (lens[i] > OD_RPC_MAX_MESSAGE)
             return false;
@@ -74,6 +76,7 @@ od_code od_execute_request_encode(const od_execute_request *request, od_msg **ou
     at = pb_put_number(at, DESCRIBE_ONLY, r->describe_only);
     at = pb_put_number(at, EXPECTED_CATALOG_VERSION, r->expected_catalog_version);
     at = pb_put_bytes(at, STATEMENT_ID, r->statement_id);
+    at = pb_put_bytes(at, PARAMETERS, r->parameters);
     end(msg, at, out);
     return OD_OK;
 }
@@ -98,6 +101,9 @@ static od_code request_text(const pb_field *field, od_execute_request *r, od_err
         return pb_text(field, "transaction_id", &r->transaction_id, err);
     case STATEMENT_ID:
         return pb_text(field, "statement_id", &r->statement_id, err);
+    case PARAMETERS:
+        r->parameters = field->bytes;
+        return OD_OK;
     default:
         return OD_OK;
     }

@@ -201,6 +201,7 @@ static od_code execute(job *j, od_error *err)
                                     .format = j->request.format,
                                     .describe_only = j->request.describe_only,
                                     .expected_catalog_version = j->request.expected_catalog_version,
+                                    .parameters = j->request.parameters,
                                     .txn = j->wtxn != NULL ? od_wtxn_txn(j->wtxn) : NULL};
     busy(run, true);
     od_code rc = od_execution_start(run->worker->engine, &request, &execution, err);

@@ -28,6 +28,7 @@ static const od_execute_request full = {
     .describe_only = true,
     .expected_catalog_version = UINT64_MAX - 3,
     .statement_id = {(const uint8_t *)"stmt", 4},
+    .parameters = {(const uint8_t *)"\xff\0p", 3},
 };
 
 static void assert_same(const od_execute_request *a, const od_execute_request *b)
@@ -41,6 +42,7 @@ static void assert_same(const od_execute_request *a, const od_execute_request *b
     assert_true(od_slice_equal(a->compute_context, b->compute_context));
     assert_true(od_slice_equal(a->transaction_id, b->transaction_id));
     assert_true(od_slice_equal(a->statement_id, b->statement_id));
+    assert_true(od_slice_equal(a->parameters, b->parameters));
     assert_int_equal(a->format, b->format);
     assert_int_equal(a->describe_only, b->describe_only);
     assert_true(a->expected_catalog_version == b->expected_catalog_version);
@@ -84,6 +86,8 @@ static void test_request_is_byte_for_byte_protobufs(void **state)
     pb.describe_only = 1;
     pb.expected_catalog_version = UINT64_MAX - 3;
     pb.statement_id = "stmt";
+    pb.parameters.data = (uint8_t *)(uintptr_t)full.parameters.data;
+    pb.parameters.len = full.parameters.len;
     len = openduck__v1__execute_fragment_request__pack(&pb, packed);
     assert_int_equal(od_execute_request_encode(&full, &msg, NULL), OD_OK);
     assert_int_equal(od_msg_len(msg), len);

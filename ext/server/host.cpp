@@ -1,0 +1,58 @@
+#include "server/host.h"
+
+#include "duckdb.h"
+#include "duckdb.hpp"
+#include "duckdb/main/capi/capi_internal.hpp"
+#include "duckdb/main/prepared_statement_data.hpp"
+#include "duckdb/planner/planner.hpp"
+
+namespace openduck {
+namespace {
+
+void *ValueOf(void *vector, uint64_t row) {
+	try {
+		auto value = reinterpret_cast<duckdb::Vector *>(vector)->GetValue(row);
+		return new duckdb::Value(std::move(value));
+	} catch (...) {
+		return nullptr;
+	}
+}
+
+duckdb::PreparedStatementData &DataOf(void *prepared) {
+	return *reinterpret_cast<duckdb::PreparedStatementWrapper *>(prepared)->statement->data;
+}
+
+void Rebind(void *prepared) {
+	DataOf(prepared).properties.always_require_rebind = true;
+}
+
+bool Describe(void *connection, void *prepared, char *why, size_t size) {
+	auto &context = *reinterpret_cast<duckdb::Connection *>(connection)->context;
+	auto &values = reinterpret_cast<duckdb::PreparedStatementWrapper *>(prepared)->values;
+	auto &data = DataOf(prepared);
+	try {
+		context.RunFunctionInTransaction([&]() {
+			duckdb::Planner planner(context);
+			for (auto &value : values) {
+				planner.parameter_data.emplace(value);
+			}
+			planner.CreatePlan(data.unbound_statement->Copy());
+			data.types = planner.types;
+			data.names = planner.names;
+		});
+		data.properties.always_require_rebind = true;
+		return true;
+	} catch (const std::exception &ex) {
+		snprintf(why, size, "%s", duckdb::ErrorData(ex).Message().c_str());
+		return false;
+	}
+}
+
+const od_engine_host HOST = {ValueOf, Rebind, Describe};
+
+} // namespace
+} // namespace openduck
+
+extern "C" const od_engine_host *od_server_host(void) {
+	return &openduck::HOST;
+}
