@@ -144,6 +144,12 @@ void OpenDuckCatalog::RefuseWrite(const string &what) {
 	                              what, GetName(), GetName());
 }
 
+void OpenDuckCatalog::RequireWritable(const string &what) {
+	if (GetAttached().IsReadOnly()) {
+		RefuseWrite(what);
+	}
+}
+
 optional_ptr<CatalogEntry> OpenDuckCatalog::CreateSchema(CatalogTransaction transaction, CreateSchemaInfo &create) {
 	auto &context = transaction.GetContext();
 	if (OpenDuckTransaction::Get(context, *this).FreshSnapshot(context)->FindSchema(create.schema)) {
@@ -163,26 +169,6 @@ void OpenDuckCatalog::DropSchema(ClientContext &context, DropInfo &drop) {
 		throw CatalogException("Schema with name \"%s\" does not exist!", drop.name);
 	}
 	RefuseWrite("DROP SCHEMA");
-}
-
-PhysicalOperator &OpenDuckCatalog::PlanCreateTableAs(ClientContext &context, PhysicalPlanGenerator &planner,
-                                                     LogicalCreateTable &op, PhysicalOperator &plan) {
-	RefuseWrite("CREATE TABLE AS");
-}
-
-PhysicalOperator &OpenDuckCatalog::PlanInsert(ClientContext &context, PhysicalPlanGenerator &planner, LogicalInsert &op,
-                                              optional_ptr<PhysicalOperator> plan) {
-	RefuseWrite("INSERT");
-}
-
-PhysicalOperator &OpenDuckCatalog::PlanDelete(ClientContext &context, PhysicalPlanGenerator &planner, LogicalDelete &op,
-                                              PhysicalOperator &plan) {
-	RefuseWrite("DELETE");
-}
-
-PhysicalOperator &OpenDuckCatalog::PlanUpdate(ClientContext &context, PhysicalPlanGenerator &planner, LogicalUpdate &op,
-                                              PhysicalOperator &plan) {
-	RefuseWrite("UPDATE");
 }
 
 PhysicalOperator &OpenDuckCatalog::PlanMergeInto(ClientContext &context, PhysicalPlanGenerator &planner,

@@ -69,6 +69,8 @@ public:
 	}
 	//! Refuses a write: read-only attach, or a way that does not exist yet.
 	[[noreturn]] void RefuseWrite(const string &what);
+	//! Refuses it if the database is attached read-only.
+	void RequireWritable(const string &what);
 
 public:
 	void Initialize(bool load_builtin) override;

@@ -4,6 +4,7 @@
 #include "openduck/attach.hpp"
 #include "openduck/refresh.hpp"
 #include "openduck/secret.hpp"
+#include "openduck/server_value.hpp"
 
 #include "duckdb/main/extension/extension_loader.hpp"
 
@@ -22,6 +23,7 @@ DUCKDB_CPP_EXTENSION_ENTRY(openduck, loader) {
 	openduck::RegisterOptions(loader);
 	openduck::RegisterSecret(loader);
 	openduck::RegisterRemoteFunctions(loader);
+	openduck::RegisterServerValue(loader);
 	openduck::RegisterOptimizer(loader);
 	openduck::RegisterAttach(db, info);
 	openduck::RegisterRefresh(db, info);

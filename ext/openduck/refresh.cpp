@@ -2,6 +2,7 @@
 
 #include "openduck/scan.hpp"
 #include "openduck/transaction.hpp"
+#include "openduck/write.hpp"
 
 #include "duckdb/common/error_data.hpp"
 #include "duckdb/execution/operator/scan/physical_table_scan.hpp"
@@ -185,6 +186,7 @@ private:
 		if (!prepared.physical_plan || prepared.statement_type == StatementType::PREPARE_STATEMENT) {
 			return RebindQueryInfo::DO_NOT_REBIND;
 		}
+		BeginRemoteWrites(context, prepared.physical_plan->Root());
 		auto transactions = Involved(context, prepared);
 		if (HasListing(prepared.physical_plan->Root())) {
 			RefreshListed(context, transactions);

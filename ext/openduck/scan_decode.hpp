@@ -63,6 +63,10 @@ private:
 //! The schema of a description (describe_only): each column's name and its SQL type as text.
 vector<pair<string, string>> ReadDescription(od_slice payload);
 
+//! The shallow signature that a NATIVE field of TYPE carries (docs/protocol.md).
+string NativeSignature(const LogicalType &type);
+//! The Arrow format of a NATIVE field of TYPE; empty if the format lacks the type.
+string NativeFormat(const LogicalType &type);
 //! Throws an IOException unless SCHEMA is what the protocol says for columns of NAMES and TYPES.
 void CheckNativeSchema(const ArrowSchema &schema, const vector<string> &names, const vector<LogicalType> &types);
 

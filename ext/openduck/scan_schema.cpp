@@ -25,8 +25,7 @@ static uint64_t EnumFingerprint(const LogicalType &type) {
 	return hash;
 }
 
-//! The shallow signature that a NATIVE field of TYPE carries (docs/protocol.md).
-static string Signature(const LogicalType &type) {
+string NativeSignature(const LogicalType &type) {
 	switch (type.id()) {
 	case LogicalTypeId::DECIMAL:
 		return StringUtil::Format("DECIMAL(%d,%d)", DecimalType::GetWidth(type), DecimalType::GetScale(type));
@@ -61,8 +60,7 @@ static string IntegerFormat(PhysicalType type) {
 	}
 }
 
-//! The Arrow format of a NATIVE field of TYPE; empty if the format lacks the type.
-static string Format(const LogicalType &type) {
+string NativeFormat(const LogicalType &type) {
 	switch (type.id()) {
 	case LogicalTypeId::BOOLEAN:
 	case LogicalTypeId::TINYINT:
@@ -165,11 +163,11 @@ static void CheckChildren(const ArrowSchema &field, const string &column, const 
 }
 
 static void CheckField(const ArrowSchema &field, const string &column, const LogicalType &type) {
-	auto format = Format(type);
+	auto format = NativeFormat(type);
 	if (format.empty()) {
 		throw NotImplementedException("column '%s': type %s does not travel over openduck", column, type.ToString());
 	}
-	auto expected = Signature(type);
+	auto expected = NativeSignature(type);
 	auto got = SignatureOf(field);
 	if (expected != got) {
 		Differs(column, type.ToString(), got.empty() ? "a field without its type" : got);

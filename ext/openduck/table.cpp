@@ -2,11 +2,15 @@
 
 #include "openduck/catalog.hpp"
 #include "openduck/remote_type.hpp"
+#include "openduck/server_value.hpp"
 #include "openduck/transaction.hpp"
 
 #include "duckdb/parser/constraints/list.hpp"
+#include "duckdb/parser/expression/cast_expression.hpp"
+#include "duckdb/parser/expression/function_expression.hpp"
 #include "duckdb/parser/keyword_helper.hpp"
 #include "duckdb/parser/parsed_data/create_table_info.hpp"
+#include "duckdb/parser/parsed_expression_iterator.hpp"
 #include "duckdb/parser/parser.hpp"
 #include "duckdb/parser/statement/create_statement.hpp"
 #include "duckdb/storage/statistics/base_statistics.hpp"
@@ -79,10 +83,39 @@ bool FitsColumns(const Constraint &constraint, const ColumnList &columns) {
 	}
 }
 
-void AddConstraints(CreateTableInfo &info, vector<unique_ptr<Constraint>> &constraints) {
+//! True if EXPRESSION names only functions and types that every DuckDB has.
+bool IsKnownHere(ClientContext &context, ParsedExpression &expression) {
+	if (expression.GetExpressionClass() == ExpressionClass::FUNCTION) {
+		auto &catalog = Catalog::GetSystemCatalog(context);
+		EntryLookupInfo lookup(CatalogType::SCALAR_FUNCTION_ENTRY, expression.Cast<FunctionExpression>().function_name);
+		if (!catalog.GetEntry(context, DEFAULT_SCHEMA, lookup, OnEntryNotFound::RETURN_NULL)) {
+			return false;
+		}
+	}
+	if (expression.GetExpressionClass() == ExpressionClass::CAST) {
+		try {
+			BindRemoteType(context, expression.Cast<CastExpression>().cast_type);
+		} catch (std::exception &ex) {
+			ErrorData error(ex); // NOLINT: an unknown type
+			return false;
+		}
+	}
+	bool known = true;
+	ParsedExpressionIterator::EnumerateChildren(
+	    expression, [&](unique_ptr<ParsedExpression> &child) { known = known && IsKnownHere(context, *child); });
+	return known;
+}
+
+void AddConstraints(ClientContext &context, CreateTableInfo &info, vector<unique_ptr<Constraint>> &constraints) {
 	for (auto &constraint : constraints) {
 		if (!FitsColumns(*constraint, info.columns)) {
 			continue;
+		}
+		if (constraint->type == ConstraintType::CHECK) {
+			auto &expression = constraint->Cast<CheckConstraint>().expression;
+			if (!IsKnownHere(context, *expression)) {
+				expression = ServerValue(*expression);
+			}
 		}
 		if (constraint->type == ConstraintType::UNIQUE) {
 			auto &unique = constraint->Cast<UniqueConstraint>();
@@ -147,14 +180,15 @@ OpenDuckTableEntry::Parts OpenDuckTableEntry::Build(RemoteTypes &types, SchemaCa
 		if (!loaded.is_view && !column.default_sql.IsNull()) {
 			auto expression = ParseExpression(StringValue::Get(column.default_sql));
 			if (expression) {
-				definition.SetDefaultValue(std::move(expression));
+				definition.SetDefaultValue(IsSameEverywhere(*expression) ? std::move(expression)
+				                                                         : ServerValue(*expression));
 			}
 		}
 		info.columns.AddColumn(std::move(definition));
 	}
 
 	if (statement) {
-		AddConstraints(info, statement->constraints);
+		AddConstraints(types.context, info, statement->constraints);
 	} else {
 		AddKey(info, loaded.primary_columns, true);
 		for (auto &column : loaded.unique_columns) {
@@ -276,7 +310,7 @@ TableStorageInfo OpenDuckTableEntry::GetStorageInfo(ClientContext &context) {
 virtual_column_map_t OpenDuckTableEntry::GetVirtualColumns() const {
 	virtual_column_map_t result;
 	result.insert(make_pair(COLUMN_IDENTIFIER_EMPTY, TableColumn("", LogicalType::BOOLEAN)));
-	if (!is_view && !columns.ColumnExists("rowid")) {
+	if (!is_view) {
 		result.insert(make_pair(COLUMN_IDENTIFIER_ROW_ID, TableColumn("rowid", LogicalType::ROW_TYPE)));
 	}
 	return result;

@@ -625,11 +625,8 @@ def test_fork_of_a_client_works_in_both(server):
 def test_writes_are_refused_in_words(con):
     """Until the catalog writes, each way to write says so and harms nothing."""
     for sql in (
-        "INSERT INTO cloud.one VALUES (2)",
         "CREATE TABLE cloud.n(i INTEGER)",
         "DROP TABLE cloud.one",
-        "DELETE FROM cloud.one",
-        "UPDATE cloud.one SET i = 2",
         "CREATE VIEW cloud.nv AS SELECT 1",
         "CREATE SCHEMA cloud.ns",
         "ALTER TABLE cloud.one ADD COLUMN z INTEGER",

@@ -1,0 +1,229 @@
+#include "openduck/write.hpp"
+
+#include "openduck/catalog.hpp"
+#include "openduck/scan.hpp"
+#include "openduck/transaction.hpp"
+
+#include "duckdb/parser/keyword_helper.hpp"
+
+namespace openduck {
+
+//! Names of staging tables are never used twice by one process.
+static string NextStagingTable() {
+	static atomic<idx_t> last {0};
+	return "openduck_rows_" + to_string(++last);
+}
+
+//===--------------------------------------------------------------------===//
+// States
+//===--------------------------------------------------------------------===//
+class RemoteWriteGlobalState : public GlobalSinkState {
+public:
+	RemoteWriteGlobalState(ClientContext &context, const RemoteWrite &op)
+	    : context(context), op(op), transaction(OpenDuckTransaction::Get(context, op.catalog)),
+	      txn(transaction.Server(context, ServerUse::STEPS)), table(NextStagingTable()),
+	      upload(context, op.catalog.SharedRemote(), txn, table, op.info.staged) {
+	}
+
+	//! All rows have arrived: runs the statement.
+	void Run();
+
+	ClientContext &context;
+	const RemoteWrite &op;
+	OpenDuckTransaction &transaction;
+	od_remote_txn *const txn;
+	const string table;
+	RowUpload upload;
+	atomic<idx_t> arrived {0};
+	//! What the statement gave.
+	idx_t count = 0;
+	unique_ptr<ColumnDataCollection> rows;
+
+private:
+	void Fetch(const string &sql);
+};
+
+class RemoteWriteLocalState : public LocalSinkState {
+public:
+	//! Made when the first rows come: a MERGE makes our state before it has a global one.
+	unique_ptr<RowEncoder> encoder;
+
+	void Flush() {
+		if (encoder) {
+			encoder->Flush();
+		}
+	}
+};
+
+class RemoteWriteSourceState : public GlobalSourceState {
+public:
+	ColumnDataScanState scan;
+	bool begun = false;
+};
+
+void RemoteWriteGlobalState::Run() {
+	auto &info = op.info;
+	rows =
+	    make_uniq<ColumnDataCollection>(context, info.returning ? op.types : vector<LogicalType> {LogicalType::BIGINT});
+	if (arrived == 0 && info.without_rows.empty()) {
+		return;
+	}
+	transaction.Wrote(false);
+	if (info.once_a_row) {
+		for (idx_t i = 0; i < arrived; i++) {
+			Fetch(info.head);
+		}
+	} else if (arrived == 0) {
+		Fetch(info.without_rows);
+	} else {
+		Fetch(info.head + "temp.main." + KeywordHelper::WriteQuoted(table, '"') + info.tail);
+	}
+	if (!info.returning) {
+		for (auto &row : rows->Rows()) {
+			count += idx_t(BigIntValue::Get(row.GetValue(0)));
+		}
+	}
+	if (info.changes_catalog) {
+		transaction.Wrote(true);
+	}
+}
+
+void RemoteWriteGlobalState::Fetch(const string &sql) {
+	auto &types = rows->Types();
+	vector<string> names;
+	for (idx_t i = 0; i < types.size(); i++) {
+		names.push_back("#" + to_string(i + 1));
+	}
+	auto stream = RemoteStream::Start(&context, op.catalog.GetRemote(), txn, sql, 0, false);
+	stream->WatchExecutor();
+	NativeReader reader(names, types);
+	DataChunk chunk;
+	chunk.Initialize(context, types);
+	RemotePayload payload;
+	while (stream->Next(payload)) {
+		reader.Start(payload.owner, payload.bytes);
+		while (reader.Next() > 0) {
+			chunk.Reset();
+			reader.Read(chunk);
+			rows->Append(chunk);
+		}
+	}
+}
+
+//===--------------------------------------------------------------------===//
+// RemoteWrite
+//===--------------------------------------------------------------------===//
+RemoteWrite::RemoteWrite(PhysicalPlan &plan, vector<LogicalType> types, OpenDuckCatalog &catalog,
+                         RemoteWriteInfo info_p, idx_t estimated_cardinality)
+    : PhysicalOperator(plan, PhysicalOperatorType::EXTENSION, std::move(types), estimated_cardinality),
+      catalog(catalog), info(std::move(info_p)) {
+}
+
+string RemoteWrite::GetName() const {
+	return "OPENDUCK_" + info.name;
+}
+
+InsertionOrderPreservingMap<string> RemoteWrite::ParamsToString() const {
+	InsertionOrderPreservingMap<string> result;
+	result["Endpoint"] = catalog.GetRemote().Authority();
+	result["Database"] = catalog.GetRemote().Database();
+	result["Remote SQL"] = info.head + "rows" + info.tail;
+	return result;
+}
+
+OperatorPartitionInfo RemoteWrite::RequiredPartitionInfo() const {
+	return info.ordered && info.parallel ? OperatorPartitionInfo::BatchIndex()
+	                                     : OperatorPartitionInfo::NoPartitionInfo();
+}
+
+unique_ptr<GlobalSinkState> RemoteWrite::GetGlobalSinkState(ClientContext &context) const {
+	return make_uniq<RemoteWriteGlobalState>(context, *this);
+}
+
+unique_ptr<LocalSinkState> RemoteWrite::GetLocalSinkState(ExecutionContext &context) const {
+	return make_uniq<RemoteWriteLocalState>();
+}
+
+static idx_t BatchOf(const optional_idx &index) {
+	return index.IsValid() ? index.GetIndex() : 0;
+}
+
+SinkResultType RemoteWrite::Sink(ExecutionContext &context, DataChunk &chunk, OperatorSinkInput &input) const {
+	auto &global = input.global_state.Cast<RemoteWriteGlobalState>();
+	auto &local = input.local_state.Cast<RemoteWriteLocalState>();
+	if (info.once_a_row) {
+		global.arrived += chunk.size();
+		return SinkResultType::NEED_MORE_INPUT;
+	}
+	auto batch = BatchOf(local.partition_info.batch_index);
+	if (global.upload.MustWait(batch, BatchOf(local.partition_info.min_batch_index), input.interrupt_state)) {
+		return SinkResultType::BLOCKED;
+	}
+	if (!local.encoder) {
+		local.encoder = make_uniq<RowEncoder>(global.upload, info.staged);
+	}
+	local.encoder->Append(chunk, info.from, batch);
+	return SinkResultType::NEED_MORE_INPUT;
+}
+
+SinkNextBatchType RemoteWrite::NextBatch(ExecutionContext &context, OperatorSinkNextBatchInput &input) const {
+	auto &local = input.local_state.Cast<RemoteWriteLocalState>();
+	local.Flush();
+	return SinkNextBatchType::READY;
+}
+
+SinkCombineResultType RemoteWrite::Combine(ExecutionContext &context, OperatorSinkCombineInput &input) const {
+	auto &global = input.global_state.Cast<RemoteWriteGlobalState>();
+	auto &local = input.local_state.Cast<RemoteWriteLocalState>();
+	local.Flush();
+	global.upload.Advance(BatchOf(local.partition_info.min_batch_index));
+	return SinkCombineResultType::FINISHED;
+}
+
+SinkFinalizeType RemoteWrite::Finalize(Pipeline &pipeline, Event &event, ClientContext &context,
+                                       OperatorSinkFinalizeInput &input) const {
+	auto &global = input.global_state.Cast<RemoteWriteGlobalState>();
+	global.arrived += global.upload.Finish();
+	if (sequence) {
+		sequence->Arrived(*this, [&global]() { global.Run(); });
+	} else {
+		global.Run();
+	}
+	return SinkFinalizeType::READY;
+}
+
+unique_ptr<GlobalSourceState> RemoteWrite::GetGlobalSourceState(ClientContext &context) const {
+	return make_uniq<RemoteWriteSourceState>();
+}
+
+SourceResultType RemoteWrite::GetDataInternal(ExecutionContext &context, DataChunk &chunk,
+                                              OperatorSourceInput &input) const {
+	auto &global = sink_state->Cast<RemoteWriteGlobalState>();
+	auto &source = input.global_state.Cast<RemoteWriteSourceState>();
+	if (!info.returning) {
+		chunk.SetCardinality(1);
+		chunk.SetValue(0, 0, Value::BIGINT(NumericCast<int64_t>(global.count)));
+		return SourceResultType::FINISHED;
+	}
+	if (!source.begun) {
+		global.rows->InitializeScan(source.scan);
+		source.begun = true;
+	}
+	global.rows->Scan(source.scan, chunk);
+	return chunk.size() == 0 ? SourceResultType::FINISHED : SourceResultType::HAVE_MORE_OUTPUT;
+}
+
+//===--------------------------------------------------------------------===//
+// Before a plan runs
+//===--------------------------------------------------------------------===//
+void BeginRemoteWrites(ClientContext &context, const PhysicalOperator &plan) {
+	auto write = dynamic_cast<const RemoteWrite *>(&plan);
+	if (write) {
+		OpenDuckTransaction::Get(context, write->catalog).Server(context, ServerUse::STEPS);
+	}
+	for (auto &child : plan.GetChildren()) {
+		BeginRemoteWrites(context, child.get());
+	}
+}
+
+} // namespace openduck

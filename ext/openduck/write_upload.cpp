@@ -1,0 +1,252 @@
+#include "openduck/write_upload.hpp"
+
+#include "duckdb/execution/executor.hpp"
+#include "duckdb/parser/keyword_helper.hpp"
+
+namespace openduck {
+
+static string Identifier(const string &name) {
+	return KeywordHelper::WriteQuoted(name, '"');
+}
+
+static string TypeSql(const LogicalType &type, bool keep_json);
+
+static string FieldsSql(const child_list_t<LogicalType> &fields, bool keep_json) {
+	string result;
+	for (auto &field : fields) {
+		result += (result.empty() ? "(" : ", ") + Identifier(field.first) + " " + TypeSql(field.second, keep_json);
+	}
+	return result + ")";
+}
+
+static string EnumSql(const LogicalType &type) {
+	string result = "ENUM(";
+	auto values = FlatVector::GetData<string_t>(EnumType::GetValuesInsertOrder(type));
+	for (idx_t i = 0; i < EnumType::GetSize(type); i++) {
+		result += (i ? ", " : "") + KeywordHelper::WriteQuoted(values[i].GetString(), '\'');
+	}
+	return result + ")";
+}
+
+static string TypeSql(const LogicalType &type, bool keep_json) {
+	if (keep_json && type.IsJSONType()) {
+		return "JSON";
+	}
+	switch (type.id()) {
+	case LogicalTypeId::DECIMAL:
+		return StringUtil::Format("DECIMAL(%d,%d)", DecimalType::GetWidth(type), DecimalType::GetScale(type));
+	case LogicalTypeId::ENUM:
+		return EnumSql(type);
+	case LogicalTypeId::LIST:
+		return TypeSql(ListType::GetChildType(type), keep_json) + "[]";
+	case LogicalTypeId::ARRAY:
+		return TypeSql(ArrayType::GetChildType(type), keep_json) + "[" + to_string(ArrayType::GetSize(type)) + "]";
+	case LogicalTypeId::MAP:
+		return "MAP(" + TypeSql(MapType::KeyType(type), keep_json) + ", " +
+		       TypeSql(MapType::ValueType(type), keep_json) + ")";
+	case LogicalTypeId::STRUCT:
+		return "STRUCT" + FieldsSql(StructType::GetChildTypes(type), keep_json);
+	case LogicalTypeId::UNION:
+		return "UNION" + FieldsSql(UnionType::CopyMemberTypes(type), keep_json);
+	case LogicalTypeId::SQLNULL:
+		return "\"NULL\"";
+	default:
+		return EnumUtil::ToString(type.id());
+	}
+}
+
+string StagedTypeSql(const LogicalType &type) {
+	return TypeSql(type, false);
+}
+
+string CreatedTypeSql(const LogicalType &type) {
+	return TypeSql(type, true);
+}
+
+//===--------------------------------------------------------------------===//
+// RowUpload
+//===--------------------------------------------------------------------===//
+RowUpload::RowUpload(ClientContext &context, shared_ptr<Remote> remote_p, const od_remote_txn *txn, string table_p,
+                     const StagedColumns &columns)
+    : context(context), remote(std::move(remote_p)), txn(txn), table(std::move(table_p)), names(columns.names) {
+	for (auto &type : columns.types) {
+		sql_types.push_back(StagedTypeSql(type));
+	}
+}
+
+RowUpload::~RowUpload() {
+	for (auto &entry : waiting) {
+		for (auto payload : entry.second) {
+			od_msg_unref(payload);
+		}
+	}
+	od_ingest_free(ingest);
+}
+
+bool RowUpload::Interrupted(void *arg) {
+	auto &upload = *static_cast<RowUpload *>(arg);
+	return upload.context.interrupted || Executor::Get(upload.context).HasError();
+}
+
+void RowUpload::Open() {
+	vector<od_wire_column> columns;
+	for (idx_t i = 0; i < names.size(); i++) {
+		od_wire_column column = {};
+		column.name = od_slice_of(names[i].data(), names[i].size());
+		column.sql_type = od_slice_of(sql_types[i].data(), sql_types[i].size());
+		columns.push_back(column);
+	}
+	od_ingest_options options = {};
+	options.staging_table = od_slice_of(table.data(), table.size());
+	options.columns = columns.data();
+	options.column_count = columns.size();
+	options.format = OD_FORMAT_NATIVE;
+	options.interrupt.check = Interrupted;
+	options.interrupt.arg = this;
+	od_error err = {};
+	if (od_ingest_open(remote->Handle(), txn, &options, &ingest, &err) != OD_OK) {
+		ThrowError(err);
+	}
+}
+
+void RowUpload::Send(od_msg *payload) {
+	if (!ingest) {
+		Open();
+	}
+	od_error err = {};
+	if (od_ingest_send(ingest, payload, &err) != OD_OK) {
+		ThrowError(err);
+	}
+}
+
+void RowUpload::Unblock() {
+	for (auto &state : blocked) {
+		state.Callback();
+	}
+	blocked.clear();
+}
+
+void RowUpload::Drain(std::unique_lock<mutex> &guard) {
+	if (sending) {
+		return;
+	}
+	sending = true;
+	while (!error.HasError() && !waiting.empty() && waiting.begin()->first <= min_batch) {
+		auto first = waiting.begin();
+		auto payload = first->second.front();
+		first->second.pop_front();
+		if (first->second.empty()) {
+			waiting.erase(first);
+		}
+		waiting_bytes -= od_msg_len(payload);
+		guard.unlock();
+		ErrorData failure;
+		try {
+			Send(payload);
+		} catch (std::exception &ex) {
+			failure = ErrorData(ex);
+		}
+		od_msg_unref(payload);
+		guard.lock();
+		if (failure.HasError()) {
+			error = std::move(failure);
+		}
+		if (waiting_bytes <= MAX_WAITING) {
+			Unblock();
+		}
+	}
+	sending = false;
+	// Whoever waits for the sender looks for himself whether he is the next.
+	Unblock();
+	if (error.HasError()) {
+		error.Throw();
+	}
+}
+
+bool RowUpload::MustWait(idx_t batch, idx_t min, const InterruptState &state) {
+	std::unique_lock<mutex> guard(lock);
+	if (min > min_batch) {
+		min_batch = min;
+		Unblock();
+	}
+	Drain(guard);
+	if (error.HasError()) {
+		error.Throw();
+	}
+	if (waiting_bytes <= MAX_WAITING || (batch <= min_batch && !sending)) {
+		return false;
+	}
+	blocked.push_back(state);
+	return true;
+}
+
+void RowUpload::Push(idx_t batch, od_msg *payload) {
+	std::unique_lock<mutex> guard(lock);
+	waiting[batch].push_back(payload);
+	waiting_bytes += od_msg_len(payload);
+	Drain(guard);
+}
+
+void RowUpload::Advance(idx_t min) {
+	std::unique_lock<mutex> guard(lock);
+	if (min > min_batch) {
+		min_batch = min;
+		Unblock();
+	}
+	Drain(guard);
+}
+
+idx_t RowUpload::Finish() {
+	Advance(NumericLimits<idx_t>::Maximum());
+	if (!ingest) {
+		return 0;
+	}
+	uint64_t rows = 0;
+	od_error err = {};
+	if (od_ingest_finish(ingest, &rows, &err) != OD_OK) {
+		ThrowError(err);
+	}
+	return rows;
+}
+
+//===--------------------------------------------------------------------===//
+// RowEncoder
+//===--------------------------------------------------------------------===//
+RowEncoder::RowEncoder(RowUpload &upload, const StagedColumns &columns)
+    : upload(upload), writer(columns.shown, columns.types) {
+	for (auto &type : columns.types) {
+		variable |= !TypeIsConstantSize(type.InternalType());
+	}
+}
+
+void RowEncoder::Append(DataChunk &chunk, const vector<idx_t> &from, idx_t batch_p) {
+	batch = batch_p;
+	AppendRows(chunk, from, 0, chunk.size());
+}
+
+void RowEncoder::AppendRows(DataChunk &chunk, const vector<idx_t> &from, idx_t first, idx_t count) {
+	if (variable) {
+		// A payload has to stay below the limit of a message, so long rows go few at a time.
+		auto size = writer.Measure(chunk, from, first, count);
+		if (size > TARGET * 4 && count > 1) {
+			AppendRows(chunk, from, first, count / 2);
+			AppendRows(chunk, from, first + count / 2, count - count / 2);
+			return;
+		}
+		if (writer.Rows() > 0 && writer.Bytes() + size > TARGET * 4) {
+			Flush();
+		}
+	}
+	writer.Append(chunk, from, first, count);
+	if (writer.Bytes() >= TARGET) {
+		Flush();
+	}
+}
+
+void RowEncoder::Flush() {
+	if (writer.Rows() > 0) {
+		upload.Push(batch, writer.Flush());
+	}
+}
+
+} // namespace openduck

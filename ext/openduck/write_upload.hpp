@@ -1,0 +1,101 @@
+//===----------------------------------------------------------------------===//
+// openduck/write_upload.hpp: rows on their way to a staging table of the server
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "openduck/remote.hpp"
+#include "openduck/write_encode.hpp"
+
+#include "duckdb/common/deque.hpp"
+#include "duckdb/common/map.hpp"
+#include "duckdb/parallel/interrupt.hpp"
+
+namespace openduck {
+
+//! Columns of rows that go up.
+struct StagedColumns {
+	vector<string> names;
+	//! For messages.
+	vector<string> shown;
+	vector<LogicalType> types;
+};
+
+//! TYPE as SQL that any server reads, whatever its user-defined types: names that types were given here are resolved.
+string StagedTypeSql(const LogicalType &type);
+//! As above, but JSON remains a type of its own.
+string CreatedTypeSql(const LogicalType &type);
+
+//! One stream of payloads that many threads fill. Payloads are sent by batch index: those of the lowest batch that any
+//! thread still works on at once, those of later ones wait, up to MAX_WAITING bytes. A thread sends for all others while
+//! they go on.
+class RowUpload {
+public:
+	//! What waits at most before threads ahead of the others have to wait themselves.
+	static constexpr idx_t MAX_WAITING = idx_t(128) << 20;
+
+	//! Into a new staging table TABLE in TXN, which must outlive this. Nothing is sent before the first payload.
+	RowUpload(ClientContext &context, shared_ptr<Remote> remote, const od_remote_txn *txn, string table,
+	          const StagedColumns &columns);
+	~RowUpload();
+	RowUpload(const RowUpload &) = delete;
+
+	//! Whether a thread that works on BATCH has to wait; STATE is then called when it need not any longer. MIN is the
+	//! lowest batch that any thread works on.
+	bool MustWait(idx_t batch, idx_t min, const InterruptState &state);
+	//! Takes PAYLOAD, rows of BATCH that come after those that were pushed before.
+	void Push(idx_t batch, od_msg *payload);
+	//! All batches below MIN are complete.
+	void Advance(idx_t min);
+	//! Waits until all rows are at the server. Returns their number.
+	idx_t Finish();
+
+private:
+	static bool Interrupted(void *arg);
+	//! Sends what can be sent, unless another thread does.
+	void Drain(std::unique_lock<mutex> &guard);
+	void Send(od_msg *payload);
+	void Open();
+	void Unblock();
+
+	ClientContext &context;
+	shared_ptr<Remote> remote;
+	const od_remote_txn *txn;
+	const string table;
+	vector<string> names;
+	vector<string> sql_types;
+
+	//! Guards what follows.
+	mutex lock;
+	map<idx_t, deque<od_msg *>> waiting;
+	idx_t waiting_bytes = 0;
+	idx_t min_batch = 0;
+	bool sending = false;
+	vector<InterruptState> blocked;
+	ErrorData error;
+
+	//! Of the thread that sends.
+	od_ingest *ingest = nullptr;
+};
+
+//! A thread's share of the rows: encodes them, and pushes payloads of about TARGET bytes.
+class RowEncoder {
+public:
+	static constexpr idx_t TARGET = idx_t(1) << 20;
+
+	RowEncoder(RowUpload &upload, const StagedColumns &columns);
+	//! Rows of CHUNK, of its columns FROM, that belong to BATCH.
+	void Append(DataChunk &chunk, const vector<idx_t> &from, idx_t batch);
+	//! Pushes what is left.
+	void Flush();
+
+private:
+	void AppendRows(DataChunk &chunk, const vector<idx_t> &from, idx_t first, idx_t count);
+
+	RowUpload &upload;
+	NativeWriter writer;
+	//! Whether the size of a row tells nothing of the size of another.
+	bool variable = false;
+	idx_t batch = 0;
+};
+
+} // namespace openduck
