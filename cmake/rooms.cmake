@@ -54,7 +54,7 @@ function(od_proto)
     add_dependencies(od_proto od_generated_proto)
     od_third_party(od_proto)
     target_include_directories(od_proto SYSTEM PUBLIC "${gen}")
-    target_link_libraries(od_proto PUBLIC PkgConfig::PROTOBUF_C)
+    target_link_libraries(od_proto PUBLIC od_protobuf_c)
 endfunction()
 
 # od_test_name(OUT FILE DIR PREFIX): tests/unit/query/test_wire.c becomes unit.query.wire.
