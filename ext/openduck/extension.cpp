@@ -2,6 +2,7 @@
 // openduck/extension.cpp: LOAD openduck
 //===----------------------------------------------------------------------===//
 #include "openduck/attach.hpp"
+#include "openduck/default_database.hpp"
 #include "openduck/refresh.hpp"
 #include "openduck/secret.hpp"
 #include "openduck/server_value.hpp"
@@ -21,6 +22,7 @@ DUCKDB_CPP_EXTENSION_ENTRY(openduck, loader) {
 	auto &db = loader.GetDatabaseInstance();
 	auto info = duckdb::make_shared_ptr<openduck::OpenDuckStorageInfo>();
 	openduck::RegisterOptions(loader);
+	openduck::RegisterDefaultDatabase(loader);
 	openduck::RegisterSecret(loader);
 	openduck::RegisterRemoteFunctions(loader);
 	openduck::RegisterServerValue(loader);

@@ -1,5 +1,6 @@
 #include "openduck/refresh.hpp"
 
+#include "openduck/default_database.hpp"
 #include "openduck/scan.hpp"
 #include "openduck/transaction.hpp"
 #include "openduck/write.hpp"
@@ -302,6 +303,9 @@ public:
 
 	void OnConnectionOpened(ClientContext &context) override {
 		context.registered_state->GetOrCreate<RefreshState>(STATE_NAME, info);
+		if (info->attached > 0) {
+			BeginInDefaultDatabase(context);
+		}
 	}
 
 private:

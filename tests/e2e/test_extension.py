@@ -210,6 +210,25 @@ def test_use_makes_it_the_default(con):
     con.execute("USE memory")
 
 
+def test_default_database_is_where_new_connections_begin(con):
+    sql = "SELECT current_database()"
+    con.execute("SET openduck_default_database = 'cloud'")
+    cursor = con.cursor()
+    assert cursor.execute("SELECT current_database(), count(i) FROM t GROUP BY ALL").fetchall() == [("cloud", 1000)]
+    assert con.execute(sql).fetchall() == [("memory",)]
+    cursor.execute("USE memory")
+    assert cursor.execute(sql).fetchall() == [("memory",)]
+    for value in ("nosuch", "memory"):
+        with pytest.raises(duckdb.BinderException, match=value):
+            con.execute("SET openduck_default_database = '%s'" % value)
+    with pytest.raises(duckdb.InvalidInputException, match="USE"):
+        con.execute("SET SESSION openduck_default_database = 'cloud'")
+    con.execute("DETACH cloud")
+    assert con.cursor().execute(sql).fetchall() == [("memory",)]
+    con.execute("RESET openduck_default_database")
+    assert con.cursor().execute(sql).fetchall() == [("memory",)]
+
+
 def test_odd_tables_never_break_the_others(con, server):
     """What cannot be read is listed or left out, and told when it is used; everything else works."""
     names = [fresh() for _ in range(4)]
