@@ -1,10 +1,11 @@
 # The short names; each is one command that also works by itself.
 PRESET ?= release
 
-.PHONY: help deps build run test bench format lint clean
+.PHONY: help deps build wheel run test bench format lint clean
 
 help:
 	@echo "make build   build (PRESET=release|debug|asan|tsan|fuzz)"
+	@echo "make wheel   the Python package, with the extension in it, in dist/"
 	@echo "make run     start gateway and worker with a sample database"
 	@echo "make test    build and run every suite"
 	@echo "make bench   measure against plain DuckDB and rivals"
@@ -17,6 +18,9 @@ deps:
 build: deps
 	@cmake --preset $(PRESET) --log-level=WARNING
 	@cmake --build --preset $(PRESET)
+
+wheel: build
+	@PRESET=$(PRESET) scripts/wheel.sh
 
 run: build
 	@scripts/run.sh

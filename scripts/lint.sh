@@ -1,5 +1,5 @@
 #!/bin/bash
-# Everything that reads the sources without running them: includes, docs, format, ruff, clang-tidy, gcc's analyzer.
+# Everything that reads the sources without running them: includes, docs, format, ruff, mypy, clang-tidy, gcc's analyzer.
 # usage: scripts/lint.sh [C files...]   (default: all of src/, cli/, fuse/)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,6 +9,7 @@ python3 scripts/check_includes.py || status=1
 python3 scripts/gen_docs.py --check || status=1
 scripts/format.sh --check || status=1
 .deps/venv/bin/ruff check -q . || status=1
+(cd clients/python && ../../.deps/venv/bin/mypy --no-error-summary --cache-dir=../../build/mypy) || status=1
 
 if [ $# -gt 0 ]; then
     files=("$@")

@@ -11,6 +11,7 @@ mkdir -p "$logs"
 status=0
 closing=()
 host=() # environment of the interpreter that runs pytest
+python=.deps/venv/bin/python
 
 step() { printf '\n== %s\n' "$1"; }
 
@@ -39,7 +40,7 @@ suite() {
     [ ${#dirs[@]} -gt 0 ] || return 0
     step "pytest $name"
     log=$logs/pytest-${name// /-}.log
-    env "OPENDUCK_PRESET=${preset:-release}" "${host[@]}" .deps/venv/bin/python -m pytest -q "${dirs[@]}" 2>&1 | tee "$log"
+    env "OPENDUCK_PRESET=${preset:-release}" "${host[@]}" "$python" -m pytest -q "${dirs[@]}" 2>&1 | tee "$log"
     note "pytest $name" pytest "$log" "${PIPESTATUS[0]}"
 }
 
@@ -63,8 +64,17 @@ for preset in "${presets[@]}"; do
     fi
     suite "e2e $preset" tests/e2e tests/parity
 done
-preset=release host=()
-suite clients clients/python/tests
+if [[ " ${presets[*]} " == *" release "* ]]; then
+    step "wheel"
+    preset=release host=() python=build/client-venv/bin/python
+    if PRESET=release scripts/wheel.sh --venv build/client-venv >"$logs/wheel.log" 2>&1; then
+        suite clients clients/python/tests
+    else
+        tail -60 "$logs/wheel.log"
+        closing+=("-- wheel FAILED")
+        status=1
+    fi
+fi
 
 step "closing lines"
 printf '%s\n' "${closing[@]}"
