@@ -82,6 +82,16 @@ static bool TypeIsOfKind(ExceptionType type, od_kind kind) {
 	}
 }
 
+//! DuckDB's types that the SQLSTATE tells apart; INVALID if it tells no more than the kind.
+static ExceptionType TypeFromState(const string &sqlstate) {
+	static const unordered_map<string, ExceptionType> TYPES = {
+	    {"2BP01", ExceptionType::DEPENDENCY},     {"22003", ExceptionType::OUT_OF_RANGE},
+	    {"22012", ExceptionType::DIVIDE_BY_ZERO}, {"22018", ExceptionType::MISMATCH_TYPE},
+	    {"22023", ExceptionType::INVALID_INPUT},  {"2200H", ExceptionType::SEQUENCE}};
+	auto entry = TYPES.find(sqlstate);
+	return entry == TYPES.end() ? ExceptionType::INVALID : entry->second;
+}
+
 string ForeignText(const char *data, idx_t size) {
 	string text(data, size);
 	if (!Utf8Proc::IsValid(text.data(), text.size())) {
@@ -107,6 +117,10 @@ void ThrowError(const od_error &err) {
 	}
 	if (TypeIsOfKind(named, err.kind)) {
 		throw Exception(named, text);
+	}
+	auto told = TypeFromState(err.sqlstate);
+	if (told != ExceptionType::INVALID) {
+		throw Exception(told, text);
 	}
 	switch (err.kind) {
 	case OD_KIND_CATALOG:

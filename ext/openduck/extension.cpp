@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #include "openduck/attach.hpp"
 #include "openduck/default_database.hpp"
+#include "openduck/forward.hpp"
 #include "openduck/refresh.hpp"
 #include "openduck/secret.hpp"
 #include "openduck/server_value.hpp"
@@ -28,6 +29,7 @@ DUCKDB_CPP_EXTENSION_ENTRY(openduck, loader) {
 	openduck::RegisterServerValue(loader);
 	openduck::RegisterOptimizer(loader);
 	openduck::RegisterAttach(db, info);
+	openduck::RegisterForward(db);
 	openduck::RegisterRefresh(db, info);
 }
 }

@@ -1,6 +1,7 @@
 #include "openduck/refresh.hpp"
 
 #include "openduck/default_database.hpp"
+#include "openduck/forward.hpp"
 #include "openduck/scan.hpp"
 #include "openduck/transaction.hpp"
 #include "openduck/write.hpp"
@@ -80,11 +81,17 @@ transactions_t BegunTransactions(ClientContext &context) {
 //! Watches over the statements of one connection.
 class RefreshState : public ClientContextState {
 public:
-	explicit RefreshState(shared_ptr<OpenDuckStorageInfo> info) : info(std::move(info)) {
+	RefreshState(ClientContext &context, shared_ptr<OpenDuckStorageInfo> info)
+	    : info(std::move(info)), forward(ForwardState::Get(context)) {
 	}
 
+	//! DuckDB asks before it binds a statement for the first time.
 	bool CanRequestRebind() override {
-		return info->attached > 0;
+		if (info->attached == 0) {
+			return false;
+		}
+		forward->BeginPlanning();
+		return true;
 	}
 
 	void QueryBegin(ClientContext &context) override {
@@ -101,8 +108,20 @@ public:
 		executing = false;
 	}
 
-	//! A name was not found, or did not fit: perhaps it would be in the catalog as it is now.
+	//! A statement could not be bound: perhaps the server knows its names, or they are in the catalog as it is now.
 	RebindQueryInfo OnPlanningError(ClientContext &context, SQLStatement &statement, ErrorData &error) override {
+		switch (forward->Decide(context, statement, error)) {
+		case ForwardState::Decision::FORWARD:
+			return RebindQueryInfo::ATTEMPT_TO_REBIND;
+		case ForwardState::Decision::OURS:
+			return Confirmed(context);
+		default:
+			return PerhapsChanged(context, error);
+		}
+	}
+
+	//! A name was not found, or did not fit: perhaps it would be in the catalog as it is now.
+	RebindQueryInfo PerhapsChanged(ClientContext &context, ErrorData &error) {
 		switch (error.Type()) {
 		case ExceptionType::IO:
 		case ExceptionType::INTERRUPT:
@@ -130,6 +149,7 @@ public:
 
 	RebindQueryInfo OnFinalizePrepare(ClientContext &context, PreparedStatementData &prepared,
 	                                  PreparedStatementMode mode) override {
+		forward->EndPlanning();
 		if (info->attached == 0) {
 			return RebindQueryInfo::DO_NOT_REBIND;
 		}
@@ -217,6 +237,18 @@ private:
 		return BindAgain(context);
 	}
 
+	//! Binding was broken off, and will not be again: what it goes by must be true now. It writes, in steps.
+	static RebindQueryInfo Confirmed(ClientContext &context) {
+		for (auto &transaction : BegunTransactions(context)) {
+			if (transaction.get().Touched()) {
+				transaction.get().Server(context, ServerUse::STEPS);
+				transaction.get().TakeMixed();
+				transaction.get().Confirm(context, false);
+			}
+		}
+		return BindAgain(context);
+	}
+
 	//! There is no third time, so nothing is checked at the second: not even of a database that has not changed yet.
 	static RebindQueryInfo BindAgain(ClientContext &context) {
 		for (auto &transaction : BegunTransactions(context)) {
@@ -292,6 +324,7 @@ private:
 	}
 
 	shared_ptr<OpenDuckStorageInfo> info;
+	shared_ptr<ForwardState> forward;
 	//! Between OnExecutePrepared and the statement's end.
 	bool executing = false;
 };
@@ -302,7 +335,9 @@ public:
 	}
 
 	void OnConnectionOpened(ClientContext &context) override {
-		context.registered_state->GetOrCreate<RefreshState>(STATE_NAME, info);
+		if (!context.registered_state->Get<RefreshState>(STATE_NAME)) {
+			context.registered_state->Insert(STATE_NAME, make_shared_ptr<RefreshState>(context, info));
+		}
 		if (info->attached > 0) {
 			BeginInDefaultDatabase(context);
 		}

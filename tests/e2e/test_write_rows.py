@@ -112,6 +112,7 @@ def test_a_failure_at_the_server_leaves_nothing(con):
 
 def test_a_failure_of_the_source_leaves_nothing(con):
     big = "SELECT CASE WHEN i = 900000 THEN error('stop') ELSE i END FROM range(1000000) r(i)"
+    big += " WHERE EXISTS (FROM l)"
     assert "stop" in str(failure(con, "INSERT INTO cloud.t (i) " + big))
     assert "stop" in str(failure(con, "CREATE TABLE cloud.never AS " + big))
     assert rows(con, "SELECT count(*) FROM cloud.t") == [(3,)]

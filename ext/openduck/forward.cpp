@@ -1,0 +1,350 @@
+#include "openduck/forward.hpp"
+
+#include "openduck/forward_classify.hpp"
+#include "openduck/forward_rewrite.hpp"
+#include "openduck/transaction.hpp"
+
+#include "duckdb/main/client_data.hpp"
+#include "duckdb/main/prepared_statement_data.hpp"
+#include "duckdb/parser/statement/execute_statement.hpp"
+#include "duckdb/parser/statement/explain_statement.hpp"
+#include "duckdb/parser/statement/prepare_statement.hpp"
+#include "duckdb/planner/binder.hpp"
+#include "duckdb/planner/expression/bound_parameter_expression.hpp"
+#include "duckdb/planner/operator/logical_explain.hpp"
+#include "duckdb/planner/operator_extension.hpp"
+#include "duckdb/planner/planner_extension.hpp"
+
+namespace openduck {
+
+//===--------------------------------------------------------------------===//
+// What a statement is
+//===--------------------------------------------------------------------===//
+//! What is run in the end, within EXPLAIN, PREPARE and EXECUTE; null if it is not known.
+static optional_ptr<const SQLStatement> Innermost(ClientContext &context, const SQLStatement &statement) {
+	switch (statement.type) {
+	case StatementType::EXPLAIN_STATEMENT:
+		return Innermost(context, *statement.Cast<ExplainStatement>().stmt);
+	case StatementType::PREPARE_STATEMENT:
+		return Innermost(context, *statement.Cast<PrepareStatement>().statement);
+	case StatementType::EXECUTE_STATEMENT: {
+		auto &known = ClientData::Get(context).prepared_statements;
+		auto entry = known.find(statement.Cast<ExecuteStatement>().name);
+		if (entry == known.end() || !entry->second->unbound_statement) {
+			return nullptr;
+		}
+		return Innermost(context, *entry->second->unbound_statement);
+	}
+	default:
+		return statement;
+	}
+}
+
+static bool IsDefinition(StatementType type) {
+	return type == StatementType::CREATE_STATEMENT || type == StatementType::DROP_STATEMENT ||
+	       type == StatementType::ALTER_STATEMENT;
+}
+
+static bool IsCreateTableAs(const SQLStatement &statement) {
+	if (statement.type != StatementType::CREATE_STATEMENT) {
+		return false;
+	}
+	auto &info = *statement.Cast<CreateStatement>().info;
+	return info.type == CatalogType::TABLE_ENTRY && info.Cast<CreateTableInfo>().query;
+}
+
+static bool IsManipulation(StatementType type) {
+	return type == StatementType::INSERT_STATEMENT || type == StatementType::UPDATE_STATEMENT ||
+	       type == StatementType::DELETE_STATEMENT || type == StatementType::MERGE_INTO_STATEMENT;
+}
+
+static bool Returns(const SQLStatement &statement) {
+	switch (statement.type) {
+	case StatementType::INSERT_STATEMENT:
+		return !statement.Cast<InsertStatement>().returning_list.empty();
+	case StatementType::UPDATE_STATEMENT:
+		return !statement.Cast<UpdateStatement>().returning_list.empty();
+	case StatementType::DELETE_STATEMENT:
+		return !statement.Cast<DeleteStatement>().returning_list.empty();
+	case StatementType::MERGE_INTO_STATEMENT:
+		return !statement.Cast<MergeIntoStatement>().returning_list.empty();
+	default:
+		return statement.type == StatementType::SELECT_STATEMENT;
+	}
+}
+
+static DatabaseModificationType Modification(StatementType type) {
+	switch (type) {
+	case StatementType::INSERT_STATEMENT:
+		return DatabaseModificationType::INSERT_DATA;
+	case StatementType::UPDATE_STATEMENT:
+		return DatabaseModificationType::UPDATE_DATA;
+	case StatementType::DELETE_STATEMENT:
+		return DatabaseModificationType::DELETE_DATA;
+	case StatementType::CREATE_STATEMENT:
+		return DatabaseModificationType::CREATE_CATALOG_ENTRY;
+	case StatementType::DROP_STATEMENT:
+		return DatabaseModificationType::DROP_CATALOG_ENTRY;
+	case StatementType::ALTER_STATEMENT:
+		return DatabaseModificationType::ALTER_TABLE;
+	default:
+		return DatabaseModificationType::INSERT_DATA | DatabaseModificationType::UPDATE_DATA |
+		       DatabaseModificationType::DELETE_DATA;
+	}
+}
+
+//! Errors after which the server may know better: they are about names and what they stand for.
+static bool MayKnowBetter(const SQLStatement &statement, const ErrorData &error) {
+	switch (error.Type()) {
+	case ExceptionType::CATALOG:
+	case ExceptionType::BINDER:
+		return true;
+	case ExceptionType::IO:
+	case ExceptionType::INTERRUPT:
+	case ExceptionType::PERMISSION:
+	case ExceptionType::PARSER:
+	case ExceptionType::TRANSACTION:
+	case ExceptionType::INTERNAL:
+	case ExceptionType::OUT_OF_MEMORY:
+		return false;
+	default:
+		return IsManipulation(statement.type) || IsDefinition(statement.type);
+	}
+}
+
+//===--------------------------------------------------------------------===//
+// Decision
+//===--------------------------------------------------------------------===//
+shared_ptr<ForwardState> ForwardState::Get(ClientContext &context) {
+	return context.registered_state->GetOrCreate<ForwardState>("openduck_forward");
+}
+
+void ForwardState::BeginPlanning() {
+	armed = true;
+	broken_off = false;
+	pending.reset();
+	refusal = ErrorData();
+}
+
+void ForwardState::EndPlanning() {
+	armed = false;
+}
+
+shared_ptr<ForwardedStatement> ForwardState::Write(ClientContext &context, const SQLStatement &statement, bool bound) {
+	auto result = make_shared_ptr<ForwardedStatement>();
+	result->original = statement.Copy();
+	result->statement = statement.Copy();
+	ForwardRewriter rewriter(context);
+	rewriter.Rewrite(*result->statement);
+	auto target = rewriter.Target();
+	if (!target) {
+		throw NotForwardable("it names nothing remote");
+	}
+	if (statement.type == StatementType::SELECT_STATEMENT && !rewriter.NeedsServer()) {
+		throw NotForwardable("all its names are known here");
+	}
+	auto &transaction = OpenDuckTransaction::Get(context, *target);
+	result->catalog = target->GetName();
+	result->remote = target->SharedRemote();
+	result->catalog_version = transaction.Snapshot(context)->version;
+	result->writes = statement.type != StatementType::SELECT_STATEMENT;
+	result->changes_catalog = IsDefinition(statement.type);
+	result->for_one_execution = rewriter.HoldsValues();
+	for (auto &name : rewriter.Parameters()) {
+		result->parameters[name] = nullptr;
+	}
+	if (Returns(statement)) {
+		if (!bound && result->parameters.empty()) {
+			result->Describe(context, transaction);
+		}
+		result->return_type = StatementReturnType::QUERY_RESULT;
+	} else {
+		auto counts = statement.type == StatementType::CREATE_STATEMENT || IsManipulation(statement.type);
+		result->names = {counts ? "Count" : "Success"};
+		result->types = {counts ? LogicalType::BIGINT : LogicalType::BOOLEAN};
+		result->return_type = IsDefinition(statement.type) && !IsCreateTableAs(statement)
+		                          ? StatementReturnType::NOTHING
+		                          : StatementReturnType::CHANGED_ROWS;
+	}
+	return result;
+}
+
+ForwardState::Decision ForwardState::Decide(ClientContext &context, SQLStatement &statement, ErrorData &error) {
+	armed = false;
+	auto bound = broken_off;
+	broken_off = false;
+	auto inner = Innermost(context, statement);
+	if (!inner || (!bound && !MayKnowBetter(*inner, error))) {
+		return bound ? Decision::OURS : Decision::LEAVE;
+	}
+	try {
+		pending = Write(context, *inner, bound);
+		if (!bound) {
+			pending->local_error = error;
+		}
+		return Decision::FORWARD;
+	} catch (NotForwardable &ex) {
+		if (bound && IsDefinition(inner->type) && !IsCreateTableAs(*inner)) {
+			// There is no other way to carry it out.
+			refusal =
+			    ErrorData(ExceptionType::BINDER,
+			              "what a remote database stores can only use what that database has: " + string(ex.what()));
+		}
+	} catch (InterruptException &) {
+		throw;
+	} catch (std::exception &) {
+		// The server does not know it either, or is away: what was said here stands.
+	}
+	return bound ? Decision::OURS : Decision::LEAVE;
+}
+
+//===--------------------------------------------------------------------===//
+// Plan
+//===--------------------------------------------------------------------===//
+unique_ptr<LogicalOperator> ForwardState::TakePlan(Binder &binder) {
+	auto forwarded = std::move(pending);
+	pending.reset();
+	auto known = binder.GetParameters();
+	for (auto &entry : forwarded->parameters) {
+		if (!known) {
+			throw BinderException("the statement has a parameter where none is allowed");
+		}
+		auto &given = known->GetParameterData();
+		auto value = given.find(entry.first);
+		if (value != given.end()) {
+			entry.second = make_shared_ptr<BoundParameterData>(value->second.GetValue());
+			continue;
+		}
+		auto bound = known->GetParameters().find(entry.first);
+		if (bound == known->GetParameters().end()) {
+			ParameterExpression expr;
+			expr.identifier = entry.first;
+			known->BindParameterExpression(expr);
+			bound = known->GetParameters().find(entry.first);
+		}
+		entry.second = bound->second;
+	}
+	auto &properties = binder.GetStatementProperties();
+	// All rows come before the statement counts as done: a result that is closed early must not undo what it did.
+	properties.output_type = QueryResultOutputType::FORCE_MATERIALIZED;
+	if (forwarded->for_one_execution) {
+		properties.always_require_rebind = true;
+	}
+	return PlanForwarded(std::move(forwarded));
+}
+
+void ForwardState::Bound(ClientContext &context, Binder &binder, BoundStatement &bound) {
+	if (!bound.plan || (!armed && !pending && !refusal.HasError())) {
+		return;
+	}
+	auto write = WriteOf(*bound.plan);
+	if (!write) {
+		return;
+	}
+	if (refusal.HasError()) {
+		auto error = std::move(refusal);
+		refusal = ErrorData();
+		error.Throw();
+	}
+	if (!pending) {
+		if (MayForward(context, binder.GetStatementProperties(), *write)) {
+			broken_off = true;
+			throw Exception(ExceptionType::INVALID, "the statement is the server's");
+		}
+		return;
+	}
+	auto explain = bound.plan->type == LogicalOperatorType::LOGICAL_EXPLAIN;
+	if (!explain) {
+		pending->names = bound.names;
+		pending->types = bound.types;
+	} else if (pending->types.empty()) {
+		bound.plan->children[0]->ResolveOperatorTypes();
+		pending->types = bound.plan->children[0]->types;
+		pending->names = vector<string>(pending->types.size());
+	}
+	auto plan = TakePlan(binder);
+	if (explain) {
+		auto &shown = bound.plan->Cast<LogicalExplain>();
+		shown.logical_plan_unopt = plan->ToString(shown.explain_format);
+		shown.children[0] = std::move(plan);
+	} else {
+		bound.plan = std::move(plan);
+	}
+}
+
+BoundStatement ForwardState::NotBound(ClientContext &context, Binder &binder, SQLStatement &statement) {
+	BoundStatement result;
+	if (!pending || (statement.type != StatementType::EXPLAIN_STATEMENT && statement.type != pending->original->type)) {
+		return result;
+	}
+	auto forwarded = pending;
+	auto &properties = binder.GetStatementProperties();
+	auto &catalog = Catalog::GetCatalog(context, forwarded->catalog);
+	if (forwarded->writes) {
+		properties.RegisterDBModify(catalog, context, Modification(forwarded->original->type));
+	} else {
+		properties.RegisterDBRead(catalog, context);
+	}
+	result.plan = TakePlan(binder);
+	if (forwarded->types.empty()) {
+		if (forwarded->HasAllValues()) {
+			forwarded->Describe(context, OpenDuckTransaction::Get(context, catalog));
+		} else {
+			forwarded->names = {"unknown"};
+			forwarded->types = {LogicalTypeId::UNKNOWN};
+		}
+	}
+	properties.return_type = forwarded->return_type;
+	result.names = forwarded->names;
+	result.types = forwarded->types;
+	if (statement.type == StatementType::EXPLAIN_STATEMENT) {
+		auto &explain = statement.Cast<ExplainStatement>();
+		auto text = result.plan->ToString(explain.explain_format);
+		auto plan = make_uniq<LogicalExplain>(std::move(result.plan), explain.explain_type, explain.explain_format);
+		plan->logical_plan_unopt = text;
+		result.plan = std::move(plan);
+		result.names = {"explain_key", "explain_value"};
+		result.types = {LogicalType::VARCHAR, LogicalType::VARCHAR};
+		properties.return_type = StatementReturnType::QUERY_RESULT;
+	}
+	return result;
+}
+
+//===--------------------------------------------------------------------===//
+// Hooks
+//===--------------------------------------------------------------------===//
+static void PostBind(PlannerExtensionInput &input, BoundStatement &statement) {
+	ForwardState::Get(input.context)->Bound(input.context, input.binder, statement);
+}
+
+static BoundStatement BindFailed(ClientContext &context, Binder &binder, OperatorExtensionInfo *info,
+                                 SQLStatement &statement) {
+	return ForwardState::Get(context)->NotBound(context, binder, statement);
+}
+
+namespace {
+
+class ForwardExtension : public OperatorExtension {
+public:
+	ForwardExtension() {
+		Bind = BindFailed;
+	}
+	string GetName() override {
+		return "openduck";
+	}
+	unique_ptr<LogicalExtensionOperator> Deserialize(Deserializer &deserializer) override {
+		throw NotImplementedException("a forwarded statement is not read from a file");
+	}
+};
+
+} // namespace
+
+void RegisterForward(DatabaseInstance &db) {
+	auto &config = DBConfig::GetConfig(db);
+	PlannerExtension planner;
+	planner.post_bind_function = PostBind;
+	PlannerExtension::Register(config, std::move(planner));
+	OperatorExtension::Register(config, make_shared_ptr<ForwardExtension>());
+}
+
+} // namespace openduck

@@ -1,0 +1,104 @@
+#include "openduck/forward_names.hpp"
+
+#include "openduck/view.hpp"
+
+#include "duckdb/catalog/catalog_entry/schema_catalog_entry.hpp"
+#include "duckdb/catalog/catalog_search_path.hpp"
+#include "duckdb/main/attached_database.hpp"
+#include "duckdb/main/client_data.hpp"
+#include "duckdb/main/database_manager.hpp"
+#include "duckdb/planner/binder.hpp"
+
+namespace openduck {
+
+optional_ptr<OpenDuckCatalog> RemoteNames::Remote(const string &name) {
+	auto database = DatabaseManager::Get(context).GetDatabase(context, name);
+	if (!database || database->IsSystem() || database->IsTemporary() || !OpenDuckCatalog::Is(database->GetCatalog())) {
+		return nullptr;
+	}
+	return database->GetCatalog().Cast<OpenDuckCatalog>();
+}
+
+RemoteNames::Place RemoteNames::Take(OpenDuckCatalog &found, string &catalog) {
+	if (target && target.get() != &found) {
+		return Place::LOCAL;
+	}
+	target = found;
+	catalog = found.RemoteDatabase();
+	return Place::REMOTE;
+}
+
+bool RemoteNames::IsTarget(const string &catalog) const {
+	return target && StringUtil::CIEquals(catalog, target->GetName());
+}
+
+bool RemoteNames::HasColumn(const string &name) const {
+	for (auto &entry : tables) {
+		auto &table = entry.get().type == CatalogType::VIEW_ENTRY ? entry.get().Cast<OpenDuckViewEntry>().Rows()
+		                                                          : entry.get().Cast<OpenDuckTableEntry>();
+		if (table.ColumnExists(name)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+RemoteNames::Place RemoteNames::ByDefault(string &catalog, string &schema) {
+	auto &path = *ClientData::Get(context).catalog_search_path;
+	if (catalog.empty()) {
+		auto usual = DatabaseManager::GetDefaultDatabase(context);
+		if (!Remote(usual) ||
+		    (!schema.empty() && !Catalog::GetSchema(context, usual, schema, OnEntryNotFound::RETURN_NULL))) {
+			return Place::UNKNOWN;
+		}
+		catalog = std::move(usual);
+	}
+	auto remote = Remote(catalog);
+	if (!remote) {
+		return DatabaseManager::Get(context).GetDatabase(context, catalog) ? Place::LOCAL : Place::UNKNOWN;
+	}
+	if (schema.empty()) {
+		schema = path.GetDefaultSchema(context, catalog);
+	}
+	return Take(*remote, catalog);
+}
+
+RemoteNames::Place RemoteNames::Resolve(CatalogType type, string &catalog, string &schema, const string &name) {
+	Binder::BindSchemaOrCatalog(context, catalog, schema);
+	EntryLookupInfo lookup(type, name);
+	auto entry = Catalog::GetEntry(context, catalog, schema, lookup, OnEntryNotFound::RETURN_NULL);
+	if (!entry) {
+		return ByDefault(catalog, schema);
+	}
+	auto &owner = entry->ParentCatalog();
+	if (owner.IsSystemCatalog() || (entry->internal && !OpenDuckCatalog::Is(owner))) {
+		return Place::BUILT_IN;
+	}
+	if (!OpenDuckCatalog::Is(owner)) {
+		return Place::LOCAL;
+	}
+	schema = entry->ParentSchema().name;
+	if (entry->type == CatalogType::TABLE_ENTRY || entry->type == CatalogType::VIEW_ENTRY) {
+		tables.push_back(*entry);
+	}
+	return Take(owner.Cast<OpenDuckCatalog>(), catalog);
+}
+
+RemoteNames::Place RemoteNames::ResolveNew(string &catalog, string &schema) {
+	Binder::BindSchemaOrCatalog(context, catalog, schema);
+	auto &path = *ClientData::Get(context).catalog_search_path;
+	if (catalog.empty() && schema.empty()) {
+		catalog = path.GetDefault().catalog;
+		schema = path.GetDefault().schema;
+	} else if (catalog.empty()) {
+		catalog = path.GetDefaultCatalog(schema);
+	}
+	return ByDefault(catalog, schema);
+}
+
+RemoteNames::Place RemoteNames::ResolveSchema(string &catalog) {
+	string schema = DEFAULT_SCHEMA;
+	return ByDefault(catalog, schema);
+}
+
+} // namespace openduck

@@ -1,0 +1,247 @@
+#include "openduck/forward_operator.hpp"
+
+#include "openduck/forward_rewrite.hpp"
+#include "openduck/forward_sql.hpp"
+#include "openduck/pushdown.hpp"
+#include "openduck/scan.hpp"
+#include "openduck/transaction.hpp"
+
+#include "duckdb/common/exception/transaction_exception.hpp"
+#include "duckdb/execution/physical_operator.hpp"
+#include "duckdb/execution/physical_plan_generator.hpp"
+#include "duckdb/parser/parsed_expression_iterator.hpp"
+#include "duckdb/parser/parser.hpp"
+
+namespace openduck {
+
+//===--------------------------------------------------------------------===//
+// Text
+//===--------------------------------------------------------------------===//
+string ForwardedStatement::Sql() const {
+	return StatementToSql(*statement);
+}
+
+string ForwardedStatement::WriteSql(ClientContext &context) {
+	if (!parameters.empty()) {
+		auto filled = original->Copy();
+		ForwardRewriter rewriter(context);
+		rewriter.SetValues(parameters);
+		rewriter.Rewrite(*filled);
+		return StatementToSql(*filled);
+	}
+	return Sql();
+}
+
+bool ForwardedStatement::HasAllValues() const {
+	for (auto &entry : parameters) {
+		if (!entry.second || !entry.second->return_type.IsValid()) {
+			return false;
+		}
+	}
+	return true;
+}
+
+void ForwardedStatement::Describe(ClientContext &context, OpenDuckTransaction &transaction) {
+	names.clear();
+	types.clear();
+	auto txn = transaction.Server(context, ServerUse::STATEMENT);
+	for (auto &column : remote->Describe(context, txn, WriteSql(context), &catalog_version)) {
+		names.push_back(column.name);
+		types.push_back(column.type);
+	}
+}
+
+//===--------------------------------------------------------------------===//
+// Execution
+//===--------------------------------------------------------------------===//
+namespace {
+
+//! How often a statement is written anew because the catalog has changed meanwhile.
+constexpr idx_t MAX_REWRITES = 5;
+
+class ForwardSourceState : public GlobalSourceState {
+public:
+	unique_ptr<RemoteStream> stream;
+	unique_ptr<NativeReader> reader;
+	//! The first answer, until it is read.
+	RemotePayload first;
+	bool reading = false;
+	bool finished = false;
+
+	~ForwardSourceState() override {
+		od_msg_unref(first.owner);
+	}
+};
+
+class PhysicalForward : public PhysicalOperator {
+public:
+	static constexpr const PhysicalOperatorType TYPE = PhysicalOperatorType::EXTENSION;
+
+	PhysicalForward(PhysicalPlan &plan, shared_ptr<ForwardedStatement> forwarded_p)
+	    : PhysicalOperator(plan, TYPE, forwarded_p->types, 1), forwarded(std::move(forwarded_p)) {
+	}
+
+	string GetName() const override {
+		return "OPENDUCK_EXECUTE";
+	}
+	InsertionOrderPreservingMap<string> ParamsToString() const override {
+		InsertionOrderPreservingMap<string> result;
+		result["Endpoint"] = forwarded->remote->Authority();
+		result["Database"] = forwarded->remote->Database();
+		result["Remote SQL"] = forwarded->Sql();
+		return result;
+	}
+	bool IsSource() const override {
+		return true;
+	}
+	unique_ptr<GlobalSourceState> GetGlobalSourceState(ClientContext &context) const override {
+		return make_uniq<ForwardSourceState>();
+	}
+
+protected:
+	SourceResultType GetDataInternal(ExecutionContext &context, DataChunk &chunk,
+	                                 OperatorSourceInput &input) const override {
+		auto &state = input.global_state.Cast<ForwardSourceState>();
+		if (state.finished) {
+			return SourceResultType::FINISHED;
+		}
+		if (!state.stream) {
+			Start(context.client, state);
+		}
+		return Read(context.client, state, chunk) ? SourceResultType::HAVE_MORE_OUTPUT : SourceResultType::FINISHED;
+	}
+
+private:
+	OpenDuckTransaction &Transaction(ClientContext &context) const {
+		auto &catalog = Catalog::GetCatalog(context, forwarded->catalog);
+		if (!OpenDuckCatalog::Is(catalog) || catalog.Cast<OpenDuckCatalog>().SharedRemote() != forwarded->remote) {
+			throw TransactionException("database \"%s\" was attached anew; run the statement again",
+			                           forwarded->catalog);
+		}
+		return OpenDuckTransaction::Get(context, catalog);
+	}
+
+	//! Sends the statement. It runs once: it is sent again only if the server says that it has not begun to run it.
+	void Start(ClientContext &context, ForwardSourceState &state) const {
+		auto &transaction = Transaction(context);
+		auto txn = transaction.Server(context, ServerUse::STATEMENT);
+		if (forwarded->writes) {
+			transaction.Wrote(false);
+		}
+		for (idx_t tries = 0;; tries++) {
+			state.stream = RemoteStream::Start(&context, *forwarded->remote, txn, forwarded->WriteSql(context),
+			                                   forwarded->catalog_version, false);
+			od_error err = {};
+			auto code = state.stream->TryNext(state.first, err);
+			if (code == OD_E_STALE_CATALOG && tries < MAX_REWRITES) {
+				transaction.Drop();
+				WriteAnew(context, transaction);
+				continue;
+			}
+			if (code != OD_OK) {
+				ThrowRemote(err);
+			}
+			break;
+		}
+		state.reader = make_uniq<NativeReader>(forwarded->names, forwarded->types);
+	}
+
+	//! Names may lead elsewhere in the catalog as it is now; the result must be what was planned.
+	void WriteAnew(ClientContext &context, OpenDuckTransaction &transaction) const {
+		auto statement = forwarded->original->Copy();
+		ForwardRewriter rewriter(context);
+		try {
+			rewriter.Rewrite(*statement);
+		} catch (NotForwardable &) {
+			throw TransactionException("the remote catalog changed; run the statement again");
+		}
+		forwarded->statement = std::move(statement);
+		if (forwarded->return_type == StatementReturnType::QUERY_RESULT) {
+			auto planned = forwarded->types;
+			forwarded->Describe(context, transaction);
+			if (forwarded->types != planned) {
+				forwarded->types = planned;
+				throw TransactionException("the remote catalog changed; run the statement again");
+			}
+			return;
+		}
+		forwarded->catalog_version = transaction.Snapshot(context)->version;
+	}
+
+	//! The server's error, unless it knows no better than DuckDB did here.
+	[[noreturn]] void ThrowRemote(const od_error &err) const {
+		auto &local = forwarded->local_error;
+		if (local.HasError() && ((err.kind == OD_KIND_CATALOG && local.Type() == ExceptionType::CATALOG) ||
+		                         (err.kind == OD_KIND_BINDER && local.Type() == ExceptionType::BINDER))) {
+			local.Throw();
+		}
+		ThrowError(err);
+	}
+
+	//! False at the end of the rows.
+	bool Read(ClientContext &context, ForwardSourceState &state, DataChunk &chunk) const {
+		while (true) {
+			if (state.reading && state.reader->Next() > 0) {
+				state.reader->Read(chunk);
+				return true;
+			}
+			state.reading = false;
+			auto payload = state.first;
+			state.first = RemotePayload();
+			if (!payload.owner && !state.stream->Next(payload)) {
+				state.finished = true;
+				if (forwarded->changes_catalog) {
+					Transaction(context).Wrote(true);
+				}
+				return false;
+			}
+			state.reader->Start(payload.owner, payload.bytes);
+			state.reading = true;
+		}
+	}
+
+	shared_ptr<ForwardedStatement> forwarded;
+};
+
+class LogicalForward : public LogicalExtensionOperator {
+public:
+	explicit LogicalForward(shared_ptr<ForwardedStatement> forwarded_p) : forwarded(std::move(forwarded_p)) {
+	}
+
+	string GetName() const override {
+		return "OPENDUCK_EXECUTE";
+	}
+	string GetExtensionName() const override {
+		return "openduck";
+	}
+	bool SupportSerialization() const override {
+		return false;
+	}
+	InsertionOrderPreservingMap<string> ParamsToString() const override {
+		InsertionOrderPreservingMap<string> result;
+		result["Remote SQL"] = forwarded->Sql();
+		return result;
+	}
+	vector<ColumnBinding> GetColumnBindings() override {
+		return GenerateColumnBindings(0, forwarded->types.size());
+	}
+	PhysicalOperator &CreatePlan(ClientContext &context, PhysicalPlanGenerator &planner) override {
+		return planner.Make<PhysicalForward>(forwarded);
+	}
+
+protected:
+	void ResolveTypes() override {
+		types = forwarded->types;
+	}
+
+private:
+	shared_ptr<ForwardedStatement> forwarded;
+};
+
+} // namespace
+
+unique_ptr<LogicalOperator> PlanForwarded(shared_ptr<ForwardedStatement> forwarded) {
+	return make_uniq<LogicalForward>(std::move(forwarded));
+}
+
+} // namespace openduck
