@@ -171,11 +171,6 @@ void OpenDuckCatalog::DropSchema(ClientContext &context, DropInfo &drop) {
 	RefuseWrite("DROP SCHEMA");
 }
 
-PhysicalOperator &OpenDuckCatalog::PlanMergeInto(ClientContext &context, PhysicalPlanGenerator &planner,
-                                                 LogicalMergeInto &op, PhysicalOperator &plan) {
-	RefuseWrite("MERGE INTO");
-}
-
 unique_ptr<LogicalOperator> OpenDuckCatalog::BindCreateIndex(Binder &binder, CreateStatement &stmt,
                                                              TableCatalogEntry &table,
                                                              unique_ptr<LogicalOperator> plan) {

@@ -3,6 +3,8 @@
 #include "openduck/catalog.hpp"
 #include "openduck/scan.hpp"
 #include "openduck/transaction.hpp"
+#include "openduck/write_merge.hpp"
+#include "openduck/write_work.hpp"
 
 #include "duckdb/parser/keyword_helper.hpp"
 
@@ -25,8 +27,8 @@ public:
 	      upload(context, op.catalog.SharedRemote(), txn, table, op.info.staged) {
 	}
 
-	//! All rows have arrived: runs the statement.
-	void Run();
+	//! All rows are on their way: waits for them and runs the statement. True: it is done.
+	bool Step(int64_t wait_ms);
 
 	ClientContext &context;
 	const RemoteWrite &op;
@@ -40,7 +42,18 @@ public:
 	unique_ptr<ColumnDataCollection> rows;
 
 private:
-	void Fetch(const string &sql);
+	//! Rows have arrived: the statement, and how often it runs.
+	void Prepare();
+	//! What the running statement gives within WAIT_MS; true: all.
+	bool Fetch(int64_t wait_ms);
+	void Finish();
+
+	bool prepared = false;
+	string sql;
+	idx_t times = 0;
+	unique_ptr<RemoteStream> stream;
+	unique_ptr<NativeReader> reader;
+	DataChunk chunk;
 };
 
 class RemoteWriteLocalState : public LocalSinkState {
@@ -61,23 +74,48 @@ public:
 	bool begun = false;
 };
 
-void RemoteWriteGlobalState::Run() {
+void RemoteWriteGlobalState::Prepare() {
 	auto &info = op.info;
-	rows =
-	    make_uniq<ColumnDataCollection>(context, info.returning ? op.types : vector<LogicalType> {LogicalType::BIGINT});
-	if (arrived == 0 && info.without_rows.empty()) {
-		return;
-	}
-	transaction.Wrote(false);
+	prepared = true;
+	arrived += upload.Finish();
+	times = info.once_a_row ? arrived.load() : arrived > 0 || !info.without_rows.empty() ? 1 : 0;
 	if (info.once_a_row) {
-		for (idx_t i = 0; i < arrived; i++) {
-			Fetch(info.head);
-		}
+		sql = info.head;
 	} else if (arrived == 0) {
-		Fetch(info.without_rows);
+		sql = info.without_rows;
 	} else {
-		Fetch(info.head + "temp.main." + KeywordHelper::WriteQuoted(table, '"') + info.tail);
+		sql = info.head + "temp.main." + KeywordHelper::WriteQuoted(table, '"') + info.tail;
 	}
+	if (times > 0) {
+		transaction.Wrote(false);
+	}
+	auto types = info.returning ? op.types : vector<LogicalType> {LogicalType::BIGINT};
+	vector<string> names;
+	for (idx_t i = 0; i < types.size(); i++) {
+		names.push_back("#" + to_string(i + 1));
+	}
+	rows = make_uniq<ColumnDataCollection>(context, types);
+	reader = make_uniq<NativeReader>(std::move(names), types);
+	chunk.Initialize(context, types);
+}
+
+bool RemoteWriteGlobalState::Fetch(int64_t wait_ms) {
+	RemotePayload payload;
+	auto got = stream->NextWithin(wait_ms, payload);
+	if (got != RemoteStream::Got::PAYLOAD) {
+		return got == RemoteStream::Got::END;
+	}
+	reader->Start(payload.owner, payload.bytes);
+	while (reader->Next() > 0) {
+		chunk.Reset();
+		reader->Read(chunk);
+		rows->Append(chunk);
+	}
+	return false;
+}
+
+void RemoteWriteGlobalState::Finish() {
+	auto &info = op.info;
 	if (!info.returning) {
 		for (auto &row : rows->Rows()) {
 			count += idx_t(BigIntValue::Get(row.GetValue(0)));
@@ -88,26 +126,26 @@ void RemoteWriteGlobalState::Run() {
 	}
 }
 
-void RemoteWriteGlobalState::Fetch(const string &sql) {
-	auto &types = rows->Types();
-	vector<string> names;
-	for (idx_t i = 0; i < types.size(); i++) {
-		names.push_back("#" + to_string(i + 1));
+bool RemoteWriteGlobalState::Step(int64_t wait_ms) {
+	if (!prepared) {
+		Prepare();
 	}
-	auto stream = RemoteStream::Start(&context, op.catalog.GetRemote(), txn, sql, 0, false);
-	stream->WatchExecutor();
-	NativeReader reader(names, types);
-	DataChunk chunk;
-	chunk.Initialize(context, types);
-	RemotePayload payload;
-	while (stream->Next(payload)) {
-		reader.Start(payload.owner, payload.bytes);
-		while (reader.Next() > 0) {
-			chunk.Reset();
-			reader.Read(chunk);
-			rows->Append(chunk);
+	if (!stream && times > 0) {
+		stream = RemoteStream::Start(&context, op.catalog.GetRemote(), txn, sql, 0, false);
+		stream->WatchExecutor();
+	}
+	if (times > 0) {
+		if (!Fetch(wait_ms)) {
+			return false;
 		}
+		stream.reset();
+		times--;
 	}
+	if (times > 0) {
+		return false;
+	}
+	Finish();
+	return true;
 }
 
 //===--------------------------------------------------------------------===//
@@ -183,12 +221,22 @@ SinkCombineResultType RemoteWrite::Combine(ExecutionContext &context, OperatorSi
 SinkFinalizeType RemoteWrite::Finalize(Pipeline &pipeline, Event &event, ClientContext &context,
                                        OperatorSinkFinalizeInput &input) const {
 	auto &global = input.global_state.Cast<RemoteWriteGlobalState>();
-	global.arrived += global.upload.Finish();
+	vector<reference<RemoteWriteGlobalState>> states;
 	if (sequence) {
-		sequence->Arrived(*this, [&global]() { global.Run(); });
+		states = sequence->Arrived(*this, global);
 	} else {
-		global.Run();
+		states.push_back(global);
 	}
+	if (states.empty()) {
+		return SinkFinalizeType::READY;
+	}
+	idx_t at = 0;
+	DoRemoteWork(pipeline, event, [states, at](int64_t wait_ms) mutable {
+		if (states[at].get().Step(wait_ms)) {
+			at++;
+		}
+		return at == states.size();
+	});
 	return SinkFinalizeType::READY;
 }
 
@@ -216,10 +264,22 @@ SourceResultType RemoteWrite::GetDataInternal(ExecutionContext &context, DataChu
 //===--------------------------------------------------------------------===//
 // Before a plan runs
 //===--------------------------------------------------------------------===//
+static optional_ptr<OpenDuckCatalog> WrittenCatalog(const PhysicalOperator &op) {
+	if (op.type == PhysicalOperatorType::EXTENSION) {
+		auto write = dynamic_cast<const RemoteWrite *>(&op);
+		return write ? &write->catalog : nullptr;
+	}
+	if (op.type == PhysicalOperatorType::MERGE_INTO) {
+		auto merge = dynamic_cast<const RemoteMerge *>(&op);
+		return merge ? &merge->catalog : nullptr;
+	}
+	return nullptr;
+}
+
 void BeginRemoteWrites(ClientContext &context, const PhysicalOperator &plan) {
-	auto write = dynamic_cast<const RemoteWrite *>(&plan);
-	if (write) {
-		OpenDuckTransaction::Get(context, write->catalog).Server(context, ServerUse::STEPS);
+	auto catalog = WrittenCatalog(plan);
+	if (catalog) {
+		OpenDuckTransaction::Get(context, *catalog).Server(context, ServerUse::STEPS);
 	}
 	for (auto &child : plan.GetChildren()) {
 		BeginRemoteWrites(context, child.get());

@@ -11,6 +11,7 @@ namespace openduck {
 
 class OpenDuckCatalog;
 class RemoteWrite;
+class RemoteWriteGlobalState;
 
 //! What is written, and how.
 struct RemoteWriteInfo {
@@ -41,8 +42,9 @@ struct RemoteWriteInfo {
 class RemoteWriteSequence {
 public:
 	virtual ~RemoteWriteSequence() = default;
-	//! WRITE has all its rows; RUN runs its statement.
-	virtual void Arrived(const RemoteWrite &write, std::function<void()> run) = 0;
+	//! WRITE has all its rows, and STATE runs its statement. Gives the states whose statements are to run now, in order.
+	virtual vector<reference<RemoteWriteGlobalState>> Arrived(const RemoteWrite &write,
+	                                                          RemoteWriteGlobalState &state) = 0;
 };
 
 //! Takes rows, each thread's own, into a staging table of the server's transaction; then runs the statement there. All in

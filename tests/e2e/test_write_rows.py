@@ -1,5 +1,5 @@
-"""Rows that are computed here are written to an attached database: INSERT, CREATE TABLE AS, UPDATE, DELETE; in one process
-(serve) and through a gateway with a separate worker (stack)."""
+"""Rows that are computed here are written to an attached database: INSERT, CREATE TABLE AS, UPDATE, DELETE; in one
+process (serve) and through a gateway with a separate worker (stack)."""
 
 import duckdb
 import pytest
@@ -92,7 +92,8 @@ def test_order_is_kept(con):
 
 def test_long_rows_are_split_among_payloads(con):
     con.execute(
-        "CREATE TABLE long AS SELECT i, repeat(chr((97 + i)::INTEGER), 300000) AS s, range(i * 1000) AS r FROM range(26) t(i)"
+        "CREATE TABLE long AS SELECT i, repeat(chr(97 + i::INTEGER), 300000) AS s, range(i * 1000) AS r "
+        "FROM range(26) t(i)"
     )
     con.execute("INSERT INTO long SELECT 100 + i, repeat('z', 3000000), NULL FROM range(40) t(i)")
     con.execute("CREATE OR REPLACE TABLE cloud.long AS FROM long")

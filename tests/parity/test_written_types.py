@@ -66,6 +66,6 @@ def test_all_types_are_written(con):
 def test_what_cannot_be_written_is_named(con):
     import duckdb
 
-    with pytest.raises(duckdb.NotImplementedException, match="column 'x'.*VARIANT"):
+    with pytest.raises(duckdb.NotImplementedException, match=r"column 'x'.*VARIANT"):
         con.execute("CREATE TABLE cloud.v AS SELECT 1::VARIANT AS x")
     assert con.execute("SELECT 1").fetchone() == (1,)
