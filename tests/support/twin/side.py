@@ -1,0 +1,127 @@
+"""A side: a DuckDB with local tables and a database `cloud`, and what comes of each statement there."""
+# ruff: noqa: E501
+
+import collections
+import datetime
+import sys
+import types
+
+
+class Utc(datetime.tzinfo):
+    """What DuckDB's Python client wants of pytz for TIMESTAMP WITH TIME ZONE."""
+
+    def utcoffset(self, when):
+        return datetime.timedelta(0)
+
+    dst = utcoffset
+
+    def tzname(self, when):
+        return "UTC"
+
+    def localize(self, when):
+        return when.replace(tzinfo=self)
+
+    def __repr__(self):
+        return "UTC"
+
+
+sys.modules.setdefault("pytz", types.SimpleNamespace(timezone=lambda name: Utc()))
+
+Outcome = collections.namedtuple("Outcome", "error names types rows message")
+
+# What the catalog says of the database. No object ids, no estimates, no columns of views: their types are those of the
+# last time that the view was read.
+CATALOG = {
+    "schemas": "SELECT schema_name FROM duckdb_schemas() WHERE database_name = 'cloud' AND NOT internal",
+    "tables": "SELECT schema_name, table_name, comment, temporary, has_primary_key, column_count, index_count,"
+    " check_constraint_count FROM duckdb_tables() WHERE database_name = 'cloud'",
+    "columns": "SELECT schema_name, table_name, column_name, column_index, comment, column_default, is_nullable, data_type"
+    " FROM duckdb_columns() SEMI JOIN duckdb_tables() USING (table_oid, database_name) WHERE database_name = 'cloud'",
+    "views": "SELECT schema_name, view_name, comment, column_count FROM duckdb_views() WHERE database_name = 'cloud' AND NOT internal",
+    "constraints": "SELECT schema_name, table_name, constraint_type, constraint_column_names FROM duckdb_constraints()"
+    " WHERE database_name = 'cloud'",
+    "indexes": "SELECT schema_name, table_name, index_name, is_unique, is_primary, expressions FROM duckdb_indexes()"
+    " WHERE database_name = 'cloud'",
+    "sequences": "SELECT schema_name, sequence_name, start_value, min_value, max_value, increment_by, cycle, comment"
+    " FROM duckdb_sequences() WHERE database_name = 'cloud'",
+    "types": "SELECT schema_name, type_name, logical_type, labels FROM duckdb_types() WHERE database_name = 'cloud' AND NOT internal",
+    "macros": "SELECT schema_name, function_name, function_type, parameters FROM duckdb_functions()"
+    " WHERE database_name = 'cloud' AND NOT internal",
+}
+
+
+class Side:
+    def __init__(self, con, attach):
+        """CON is taken; ATTACH is the statement that makes `cloud`."""
+        self.con = con
+        self.con.execute("SET TimeZone = 'UTC'")
+        self.con.execute(attach)
+
+    @property
+    def quiet(self):
+        """The session for questions that are no statements of the script."""
+        return self.con
+
+    def run(self, step):
+        import duckdb
+
+        try:
+            result = self.con.execute(step.sql, list(step.params)) if step.params else self.con.execute(step.sql)
+            described = result.description or []
+            rows = result.fetchall() if described else []
+        except duckdb.Error as e:
+            return Outcome(type(e).__name__, None, None, None, str(e))
+        if step.compare == "class":
+            return Outcome(None, None, None, None, "")
+        # A sequence that a default names is the server's own, so the alias is missing there.
+        rows = [repr(r).replace("nextval('cloud.", "nextval('") for r in rows]
+        if step.compare == "set":
+            rows.sort()
+        return Outcome(None, [d[0] for d in described], [str(d[1]) for d in described], rows, "")
+
+    def snapshot(self):
+        """All rows of all tables and views, and all that the catalog says: {what: outcome}."""
+        from twin.scope import quoted
+        from twin.script import Step
+
+        state = {name: self.run(Step(sql)) for name, sql in CATALOG.items()}
+        listed = self.run(
+            Step(
+                "SELECT database_name, schema_name, table_name FROM duckdb_tables() WHERE database_name IN ('cloud', 'memory', 'temp')"
+                " UNION SELECT database_name, schema_name, view_name FROM duckdb_views() WHERE database_name = 'cloud' AND NOT internal"
+            )
+        )
+        for row in listed.rows or []:
+            name = ".".join(quoted(part) for part in eval(row))
+            state[name] = self.run(Step("FROM " + name))
+        return state
+
+    def close(self):
+        self.con.close()
+
+
+def difference(step, want, got):
+    """What differs between two outcomes of STEP, or None."""
+    if want.error != got.error:
+        return "error %s, not %s: %s" % (got.error, want.error, (got.message or want.message)[:300])
+    for field in ("names", "types", "rows"):
+        a, b = getattr(want, field), getattr(got, field)
+        if a != b:
+            if field == "rows":
+                more = [r for r in b if r not in a][:4]
+                less = [r for r in a if r not in b][:4]
+                return "%d rows, not %d; more: %s; missing: %s" % (len(b), len(a), more, less)
+            return "%s %s, not %s" % (field, b, a)
+    return None
+
+
+def state_difference(want, got):
+    from twin.script import Step
+
+    for name in sorted(set(want) | set(got)):
+        if name not in want or name not in got:
+            return "%s exists on one side only" % name
+        found = difference(Step(name), want[name], got[name])
+        if found:
+            return "%s: %s" % (name, found)
+    return None
