@@ -110,7 +110,7 @@ void OpenDuckCatalog::ScanSchemas(ClientContext &context, std::function<void(Sch
 	}
 	shared_ptr<CatalogSnapshot> snapshot;
 	try {
-		snapshot = OpenDuckTransaction::Get(context, *this).Snapshot(context);
+		snapshot = OpenDuckTransaction::Get(context, *this).Glance(context);
 	} catch (IOException &) {
 		// "Did you mean" goes through all databases, also for a local name. A server that is away must not take the place of
 		// that error. Lists of tables have asked the server before they come here, see refresh.cpp.

@@ -14,6 +14,7 @@
 #include "duckdb/main/connection_manager.hpp"
 #include "duckdb/main/database_manager.hpp"
 #include "duckdb/main/prepared_statement_data.hpp"
+#include "duckdb/main/valid_checker.hpp"
 #include "duckdb/planner/extension_callback.hpp"
 #include "duckdb/transaction/meta_transaction.hpp"
 
@@ -104,8 +105,15 @@ public:
 		}
 	}
 
-	void QueryEnd() override {
+	void QueryEnd(ClientContext &context, optional_ptr<ErrorData> error) override {
 		executing = false;
+		if (info->attached == 0 || !context.transaction.HasActiveTransaction() ||
+		    !ValidChecker::IsInvalidated(context.ActiveTransaction())) {
+			return;
+		}
+		for (auto &transaction : BegunTransactions(context)) {
+			transaction.get().Abort();
+		}
 	}
 
 	//! A statement could not be bound: perhaps the server knows its names, or they are in the catalog as it is now.

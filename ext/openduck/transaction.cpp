@@ -4,6 +4,10 @@
 #include "openduck/scan.hpp"
 
 #include "duckdb/common/exception/transaction_exception.hpp"
+#include "duckdb/main/client_context.hpp"
+#include "duckdb/main/error_manager.hpp"
+#include "duckdb/main/valid_checker.hpp"
+#include "duckdb/transaction/meta_transaction.hpp"
 
 namespace openduck {
 
@@ -42,16 +46,18 @@ shared_ptr<CatalogSnapshot> OpenDuckTransaction::NewSnapshot(const LoadedCatalog
 shared_ptr<CatalogSnapshot> OpenDuckTransaction::Snapshot(ClientContext &context) {
 	auto txn = Server(context, ServerUse::STATEMENT);
 	bool latest = true;
+	bool known = false;
 	{
 		lock_guard<mutex> guard(lock);
 		if (snapshot) {
 			return snapshot;
 		}
 		latest = !in_server || begun_in_statement;
+		known = in_server && !unsure;
 	}
 	auto current = catalog.Current();
 	if (current && IsShared(current->version)) {
-		Use(current, txn != nullptr);
+		Use(current, known);
 		return current;
 	}
 	auto &remote = catalog.GetRemote();
@@ -62,6 +68,18 @@ shared_ptr<CatalogSnapshot> OpenDuckTransaction::Snapshot(ClientContext &context
 	fetched->Add(context, loaded);
 	Use(fetched, true);
 	return fetched;
+}
+
+shared_ptr<CatalogSnapshot> OpenDuckTransaction::Glance(ClientContext &context) {
+	auto current = catalog.Current();
+	{
+		lock_guard<mutex> guard(lock);
+		if (current && !snapshot && !in_server) {
+			glanced.push_back(current);
+			return current;
+		}
+	}
+	return Snapshot(context);
 }
 
 shared_ptr<CatalogSnapshot> OpenDuckTransaction::FreshSnapshot(ClientContext &context) {
@@ -128,12 +146,16 @@ void OpenDuckTransaction::SetConfirmed() {
 
 void OpenDuckTransaction::Drop() {
 	lock_guard<mutex> guard(lock);
-	if (snapshot) {
-		if (!in_server) {
-			catalog.Invalidate(*snapshot);
-		}
-		snapshot.reset();
+	if (!snapshot) {
+		return;
 	}
+	if (!in_server) {
+		catalog.Invalidate(*snapshot);
+	} else if (snapshot->version == begin_version) {
+		// It held when the transaction began: who has changed the catalog is the transaction itself.
+		changed_catalog = true;
+	}
+	snapshot.reset();
 }
 
 void OpenDuckTransaction::BeginStatement() {
@@ -152,6 +174,9 @@ void OpenDuckTransaction::BeginStatement() {
 //===--------------------------------------------------------------------===//
 od_remote_txn *OpenDuckTransaction::Server(ClientContext &context, ServerUse use) {
 	lock_guard<mutex> guard(server_lock);
+	if (aborted || ValidChecker::IsInvalidated(context.ActiveTransaction())) {
+		throw ErrorManager::InvalidatedTransaction(context);
+	}
 	if (!server) {
 		if (use == ServerUse::STATEMENT && context.transaction.IsAutoCommit()) {
 			return nullptr;
@@ -198,9 +223,20 @@ void OpenDuckTransaction::RunsUnknown() {
 	unsure = true;
 }
 
+void OpenDuckTransaction::Abort() {
+	lock_guard<mutex> guard(server_lock);
+	if (server) {
+		aborted = true;
+		server->Rollback();
+		server.reset();
+	}
+}
+
 ErrorData OpenDuckTransaction::Commit(ClientContext &context) {
 	ErrorData error;
-	if (server) {
+	if (aborted) {
+		error = ErrorData(ErrorManager::InvalidatedTransaction(context));
+	} else if (server) {
 		error = server->Commit(context);
 	}
 	if (changed_catalog) {

@@ -48,9 +48,13 @@ public:
 	//! Both end it, once. Commit tells why it did not take place, or that nobody knows.
 	ErrorData Commit(ClientContext &context);
 	void Rollback();
+	//! DuckDB has aborted the transaction: the server need not keep it. From now on Server fails.
+	void Abort();
 
 	//! The snapshot to bind against; fetched if there is none.
 	shared_ptr<CatalogSnapshot> Snapshot(ClientContext &context);
+	//! As Snapshot, for what looks through all databases: where something is known, nothing is begun at the server for it.
+	shared_ptr<CatalogSnapshot> Glance(ClientContext &context);
 	//! As Snapshot, but known to hold at the server since this transaction began.
 	shared_ptr<CatalogSnapshot> FreshSnapshot(ClientContext &context);
 	//! The snapshot that LOADED belongs to: BASE if it is of the same version, else a new one, which is used from now on.
@@ -106,9 +110,10 @@ private:
 	//! A snapshot of what LOADED tells; CURRENT: it is the latest, so others may have it.
 	shared_ptr<CatalogSnapshot> NewSnapshot(const LoadedCatalog &loaded, bool current);
 
-	//! Guards SERVER, also while it begins: a statement's threads wait for the one that does it.
+	//! Guards SERVER and ABORTED, also while it begins: a statement's threads wait for the one that does it.
 	mutex server_lock;
 	unique_ptr<ServerTransaction> server;
+	bool aborted = false;
 
 	//! Guards the fields below; threads of one statement may ask at the same time.
 	mutex lock;
@@ -124,6 +129,8 @@ private:
 	bool wrote = false;
 	shared_ptr<CatalogSnapshot> snapshot;
 	vector<shared_ptr<CatalogSnapshot>> used;
+	//! Kept for those who hold its entries.
+	vector<shared_ptr<CatalogSnapshot>> glanced;
 	bool confirmed = false;
 	bool confirmed_in_statement = false;
 

@@ -136,3 +136,179 @@ def test_commit_of_an_aborted_transaction_rolls_back(server, con):
         con.execute("COMMIT")
     assert count(con) == 1
     assert open_transactions(server) == 0
+
+
+def test_a_failed_statement_ends_the_transaction_at_the_server_at_once(server, con, other):
+    con.execute("BEGIN")
+    run(con, "UPDATE t SET v = 'ours' WHERE i = 1")
+    with pytest.raises(duckdb.ConversionException):
+        run(con, "SELECT v::INTEGER FROM t")
+    assert open_transactions(server) == 0
+    other.do("UPDATE t SET v = 'one' WHERE i = 1")
+    with pytest.raises(duckdb.TransactionException, match="Current transaction is aborted"):
+        con.execute("SELECT 1")
+    with pytest.raises(duckdb.TransactionException, match="Current transaction is aborted"):
+        count(con)
+    assert open_transactions(server) == 0
+    con.execute("ROLLBACK")
+    assert count(con) == 1
+
+
+def test_a_name_that_is_not_there_does_not_abort(con):
+    con.execute("BEGIN")
+    run(con, "INSERT INTO t VALUES (2, 'two')")
+    with pytest.raises(duckdb.CatalogException):
+        con.execute("SELECT * FROM cloud.nothing")
+    with pytest.raises(duckdb.BinderException):
+        con.execute("SELECT nothing FROM cloud.t")
+    assert count(con) == 2
+    con.execute("COMMIT")
+    assert count(con) == 2
+
+
+# ---------------------------------------------------------------- results
+
+
+def test_results_that_are_left_unread_leave_the_transaction(con):
+    con.execute("BEGIN")
+    run(con, "INSERT INTO t VALUES (2, 'two')")
+    endless = "SELECT i, 's' || i AS s FROM range(1000000000) t(i)"
+    for _ in range(10):
+        result = con.execute("FROM openduck_query('cloud', $1)", [endless])
+        assert result.fetchmany(2) == [(0, "s0"), (1, "s1")]
+        assert count(con) == 2
+        con.execute("FROM openduck_query('cloud', $1) LIMIT 3 OFFSET 5000", [endless])
+    assert con.execute("FROM (SELECT i FROM openduck_query('cloud', $1)) LIMIT 3", [endless]).fetchall()[2] == (2,)
+    con.execute("COMMIT")
+    assert count(con) == 2
+
+
+def test_a_result_is_read_in_parts(con):
+    con.execute("BEGIN")
+    run(con, "INSERT INTO t SELECT i, 'v' || i FROM range(2, 200000) r(i)")
+    result = con.execute("SELECT i FROM cloud.t ORDER BY i")
+    seen = []
+    while part := result.fetchmany(10000):
+        seen += part
+    assert [i for (i,) in seen] == list(range(1, 200000))
+    con.execute("ROLLBACK")
+    assert count(con) == 1
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_scans_of_one_transaction_at_once(server, other, threads):
+    with services.attached(server, config={"threads": str(threads)}) as con:
+        con.execute("BEGIN")
+        run(con, "CREATE TABLE wide AS SELECT i, 'some text ' || i AS s FROM range(300000) t(i)")
+        for sql, rows in [
+            ("SELECT count(*) FROM cloud.wide a JOIN cloud.wide b USING (i) JOIN cloud.wide c ON a.s = c.s", 300000),
+            ("SELECT count(*) FROM cloud.wide a, cloud.wide b WHERE a.i = b.i + 1 AND a.s <> b.s", 299999),
+            ("SELECT count(s) FROM (FROM cloud.wide UNION ALL FROM cloud.wide UNION ALL FROM cloud.wide)", 900000),
+            ("SELECT count(*) FROM (FROM cloud.wide EXCEPT FROM cloud.wide WHERE i % 2 = 0)", 150000),
+            ("SELECT count(*) FROM cloud.wide a POSITIONAL JOIN cloud.wide b", 300000),
+            ("SELECT count(*) FROM cloud.wide a WHERE EXISTS (FROM cloud.wide b WHERE b.i = a.i * 2 LIMIT 1)", 150000),
+        ]:
+            assert con.execute(sql).fetchall() == [(rows,)], sql
+        con.execute("CREATE TEMP TABLE here AS FROM cloud.wide UNION ALL FROM cloud.wide")
+        assert con.execute("SELECT count(*), min(i), max(i) FROM here").fetchall() == [(600000, 0, 299999)]
+        con.execute("ROLLBACK")
+
+
+# ---------------------------------------------------------------- the catalog
+
+
+def names(con):
+    return con.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = 'cloud' ORDER BY 1").fetchall()
+
+
+def test_own_tables_are_seen_by_oneself_alone_until_commit(server, con, other):
+    with services.attached(server) as third:
+        assert count(third) == 1
+        con.execute("BEGIN")
+        assert count(con) == 1
+        run(con, "CREATE TABLE made AS SELECT 7 AS i")
+        assert con.execute("FROM cloud.made").fetchall() == [(7,)]
+        assert names(con) == [("made",), ("t",)]
+        assert names(third) == [("t",)]
+        with pytest.raises(duckdb.CatalogException):
+            third.execute("FROM cloud.made")
+        run(con, "ALTER TABLE made ADD COLUMN j INTEGER DEFAULT 8")
+        assert con.execute("FROM cloud.made").fetchall() == [(7, 8)]
+        run(con, "DROP TABLE t")
+        with pytest.raises(duckdb.CatalogException):
+            con.execute("FROM cloud.t")
+        assert count(third) == 1
+        con.execute("ROLLBACK")
+        assert names(con) == [("t",)]
+        with pytest.raises(duckdb.CatalogException):
+            con.execute("FROM cloud.made")
+        con.execute("BEGIN")
+        run(con, "CREATE TABLE made AS SELECT 9 AS i, 'x' AS s")
+        assert con.execute("FROM cloud.made").fetchall() == [(9, "x")]
+        con.execute("COMMIT")
+        assert third.execute("FROM cloud.made").fetchall() == [(9, "x")]
+        assert con.execute("FROM cloud.made").fetchall() == [(9, "x")]
+        other.do("DROP TABLE made")
+
+
+def test_others_ddl_does_not_disturb_a_transaction(server, con, other):
+    other.do("CREATE TABLE theirs AS SELECT 1 AS i, 'a' AS s")
+    with services.attached(server) as third:
+        third.execute("FROM cloud.theirs").fetchall()
+        con.execute("BEGIN")
+        assert count(con) == 1
+        other.do("ALTER TABLE theirs DROP COLUMN s")
+        other.do("CREATE TABLE later AS SELECT 5 AS x")
+        other.do("DROP TABLE IF EXISTS theirs2")
+        assert third.execute("FROM cloud.theirs").fetchall() == [(1,)]
+        for _ in range(2):
+            assert con.execute("FROM cloud.theirs").fetchall() == [(1, "a")]
+            with pytest.raises(duckdb.CatalogException):
+                con.execute("FROM cloud.later")
+            assert third.execute("FROM cloud.later").fetchall() == [(5,)]
+        assert names(con) == [("t",), ("theirs",)]
+        assert names(third) == [("later",), ("t",), ("theirs",)]
+        con.execute("COMMIT")
+        assert con.execute("FROM cloud.theirs").fetchall() == [(1,)]
+        assert con.execute("FROM cloud.later").fetchall() == [(5,)]
+        other.do("DROP TABLE theirs; DROP TABLE later")
+
+
+def test_prepared_statements_go_from_transaction_to_transaction(con, other):
+    other.do("CREATE TABLE shape AS SELECT 1 AS i")
+    con.execute("PREPARE p AS SELECT * FROM cloud.shape")
+    con.execute("BEGIN")
+    assert con.execute("EXECUTE p").fetchall() == [(1,)]
+    other.do("ALTER TABLE shape ADD COLUMN j INTEGER DEFAULT 2")
+    assert con.execute("EXECUTE p").fetchall() == [(1,)]
+    run(con, "INSERT INTO t VALUES (2, 'two')")
+    con.execute("COMMIT")
+    assert con.execute("EXECUTE p").fetchall() == [(1, 2)]
+    con.execute("BEGIN")
+    run(con, "CREATE OR REPLACE TABLE shape AS SELECT 'x' AS only")
+    assert con.execute("EXECUTE p").fetchall() == [("x",)]
+    con.execute("ROLLBACK")
+    assert con.execute("EXECUTE p").fetchall() == [(1, 2)]
+    con.execute("DEALLOCATE p")
+    other.do("DROP TABLE shape")
+
+
+def test_catalogs_that_are_too_large_to_be_read_whole(tmp_path):
+    create = ["CREATE TABLE many_%d AS SELECT %d AS i, 'x' AS s" % (k, k) for k in range(600)]
+    path = services.make_database(tmp_path / "mydb.duckdb", *TABLES, *create)
+    with services.Serve({"mydb": path}) as server, server.client() as other, services.attached(server) as con:
+        con.execute("BEGIN")
+        assert con.execute("FROM cloud.many_5").fetchall() == [(5, "x")]
+        other.do("ALTER TABLE many_6 DROP COLUMN s")
+        assert con.execute("FROM cloud.many_6").fetchall() == [(6, "x")]
+        run(con, "CREATE TABLE made AS SELECT 1 AS i")
+        assert con.execute("FROM cloud.made").fetchall() == [(1,)]
+        assert con.execute("FROM cloud.many_7").fetchall() == [(7, "x")]
+        with services.attached(server) as third:
+            with pytest.raises(duckdb.CatalogException):
+                third.execute("FROM cloud.made")
+            assert third.execute("FROM cloud.many_6").fetchall() == [(6,)]
+        con.execute("ROLLBACK")
+        assert con.execute("FROM cloud.many_6").fetchall() == [(6,)]
+        with pytest.raises(duckdb.CatalogException):
+            con.execute("FROM cloud.made")
