@@ -5,7 +5,7 @@ PRESET ?= release
 
 help:
 	@echo "make build   build (PRESET=release|debug|asan|tsan|fuzz)"
-	@echo "make wheel   the Python package, with the extension in it, in dist/"
+	@echo "make wheel   the Python package in dist/, and build/client-venv to try it in"
 	@echo "make run     start gateway and worker with a sample database"
 	@echo "make test    build and run every suite"
 	@echo "make bench   measure against plain DuckDB and rivals"
@@ -20,7 +20,7 @@ build: deps
 	@cmake --build --preset $(PRESET)
 
 wheel: build
-	@PRESET=$(PRESET) scripts/wheel.sh
+	@PRESET=$(PRESET) scripts/wheel.sh --venv build/client-venv
 
 run: build
 	@scripts/run.sh

@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
@@ -29,6 +28,14 @@ def flights(tmp_path_factory):
         yield s
 
 
+@pytest.fixture(scope="module")
+def client_python(tmp_path_factory):
+    """A Python with the package installed, as `make wheel` makes one."""
+    venv = tmp_path_factory.mktemp("client") / "venv"
+    run([services.ROOT / "scripts" / "wheel.sh", "--venv", venv])
+    return venv / "bin" / "python"
+
+
 def run(command, **env):
     done = subprocess.run(
         command,
@@ -44,7 +51,7 @@ def run(command, **env):
 
 
 def test_every_example_has_a_test():
-    known = {"client.c", "client_cli.sh", "client_python.py", "dev_stack.sh"}
+    known = {"client.c", "client_cli.sh", "client_python.py", "dev_stack.sh", "writing.py", "writing.sh"}
     assert {p.name for p in EXAMPLES.iterdir() if p.suffix in (".sh", ".py", ".c")} == known
 
 
@@ -57,11 +64,30 @@ def test_client_cli(flights):
 
 
 @pytest.mark.extension
-def test_client_python(flights):
-    out = run([sys.executable, EXAMPLES / "client_python.py"], OPENDUCK_ENDPOINT=flights.url)
+def test_client_python(flights, client_python):
+    out = run([client_python, EXAMPLES / "client_python.py"], OPENDUCK_ENDPOINT=flights.url)
     assert "['airports', 'flights', 'planes', 'weather']" in out
     assert "(51, 'HNL', 1301)" in out
     assert "v1.5.5" in out
+    flights.wait_idle()
+
+
+@pytest.mark.extension
+def test_writing_python(flights, client_python):
+    out = run([client_python, EXAMPLES / "writing.py"], OPENDUCK_ENDPOINT=flights.url)
+    assert "added: (1000, 'LAX', 'new')" in out
+    assert "refused: Constraint Error" in out
+    assert "noted: 707 flights" in out
+    assert "inside: 1002, after rollback: 1001" in out
+    flights.wait_idle()
+
+
+@pytest.mark.extension
+def test_writing_in_duckdbs_shell(flights):
+    out = run([EXAMPLES / "writing.sh"], OPENDUCK_ENDPOINT=flights.url)
+    assert re.search(r"Kennedy\W+3\d{3}", out)
+    with flights.client() as c:
+        assert c.rows("SELECT count(*) FROM duckdb_schemas() WHERE schema_name = 'report'") == [(0,)]
     flights.wait_idle()
 
 
@@ -112,7 +138,7 @@ def test_make_run_serves_until_ctrl_c(number, tmp_path):
 
 
 @pytest.mark.extension
-def test_readme_commands(flights):
+def test_readme_commands(flights, client_python):
     """The sql and python blocks of the README run as they stand, against the flights."""
     text = (services.ROOT / "README.md").read_text()
     blocks = re.findall(r"```sql\n(.*?)```", text, re.S)
@@ -122,9 +148,25 @@ def test_readme_commands(flights):
         [services.ROOT / ".deps" / "venv" / "bin" / "duckdb", "-no-init", "-unsigned", "-c", script],
         OPENDUCK_ENDPOINT=flights.url,
     )
-    assert "EWR" in out
+    assert "EWR" in out and "3923" in out
     blocks = re.findall(r"```python\n(.*?)```", text, re.S)
     assert blocks
-    code = "\n".join(blocks).replace("build/release/", str(services.ROOT / "build" / PRESET) + "/")
-    out = run([sys.executable, "-c", code], OPENDUCK_ENDPOINT=flights.url)
-    assert "336776" in out
+    out = run([client_python, "-c", "\n".join(blocks)], OPENDUCK_ENDPOINT=flights.url)
+    assert "3923" in out and "[('HNL', 'far')]" in out
+
+
+@pytest.mark.extension
+def test_tutorial_commands(client_python, tmp_path):
+    """The sql blocks of the tutorial, then its python block, against a database that is empty at first."""
+    text = (services.ROOT / "docs" / "tutorial" / "README.md").read_text()
+    script = "\n".join(re.findall(r"```sql\n(.*?)```", text, re.S))
+    script = script.replace("build/release/", str(services.ROOT / "build" / PRESET) + "/")
+    with services.Serve({"shop": tmp_path / "shop.duckdb"}) as s:
+        shell = [services.ROOT / ".deps" / "venv" / "bin" / "duckdb", "-no-init", "-unsigned", "-csv", "-bail"]
+        out = run([*shell, "-c", script], OPENDUCK_ENDPOINT=s.url)
+        assert "\n100000\n" in out, "the sequence gave no id"
+        assert "Ada,20000" in out
+        assert "\n80001\n" in out and "\n100001\n" in out
+        code = "\n".join(re.findall(r"```python\n(.*?)```", text, re.S))
+        out = run([client_python, "-c", code], OPENDUCK_ENDPOINT=s.url)
+        assert "(4.0,)" in out

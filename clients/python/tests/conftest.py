@@ -2,14 +2,9 @@
 
 import pathlib
 import shutil
-import sys
 
 import pytest
-
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-sys.path.append(str(ROOT / "tests" / "e2e"))
-
-import services  # noqa: E402
+import services
 
 SAMPLE = (
     "CREATE TABLE t AS SELECT i, 's' || i AS s FROM range(1000) t(i)",
@@ -18,10 +13,6 @@ SAMPLE = (
     "CREATE TABLE s2.u AS SELECT 'x' AS v",
 )
 TOKEN = "geh'eim & %41+"
-
-
-def pytest_configure(config):
-    config.addinivalue_line("markers", "timeout: seconds that a test may take")
 
 
 @pytest.fixture(scope="session", autouse=True)
