@@ -1,13 +1,17 @@
 //===----------------------------------------------------------------------===//
 // openduck/functions.cpp: openduck_query and openduck_remote, a server's answer to a text as a table
 //===----------------------------------------------------------------------===//
+#include "duckdb/common/exception/transaction_exception.hpp"
 #include "duckdb/function/table_function.hpp"
+#include "duckdb/main/attached_database.hpp"
 #include "duckdb/parser/parsed_expression_iterator.hpp"
 #include "duckdb/parser/expression/function_expression.hpp"
 #include "duckdb/parser/expression/subquery_expression.hpp"
 #include "duckdb/parser/parser.hpp"
 #include "duckdb/parser/query_node/select_node.hpp"
+#include "duckdb/parser/statement/explain_statement.hpp"
 #include "duckdb/parser/statement/select_statement.hpp"
+#include "duckdb/transaction/meta_transaction.hpp"
 #include "openduck/catalog.hpp"
 #include "openduck/scan.hpp"
 #include "openduck/transaction.hpp"
@@ -82,6 +86,59 @@ static string AsSubquery(const string &query) {
 	}
 }
 
+//! The type of the statement in QUERY that certainly changes something; INVALID if none does, or none is understood.
+static StatementType ChangingType(const string &query) {
+	Parser parser;
+	try {
+		parser.ParseQuery(query);
+	} catch (std::exception &) {
+		return StatementType::INVALID_STATEMENT;
+	}
+	for (auto &statement : parser.statements) {
+		reference<SQLStatement> run(*statement);
+		if (run.get().type == StatementType::EXPLAIN_STATEMENT) {
+			auto &explain = run.get().Cast<ExplainStatement>();
+			if (explain.explain_type != ExplainType::EXPLAIN_ANALYZE) {
+				continue;
+			}
+			run = *explain.stmt;
+		}
+		switch (run.get().type) {
+		case StatementType::INSERT_STATEMENT:
+		case StatementType::UPDATE_STATEMENT:
+		case StatementType::DELETE_STATEMENT:
+		case StatementType::MERGE_INTO_STATEMENT:
+		case StatementType::CREATE_STATEMENT:
+		case StatementType::DROP_STATEMENT:
+		case StatementType::ALTER_STATEMENT:
+		case StatementType::COPY_STATEMENT:
+		case StatementType::COPY_DATABASE_STATEMENT:
+		case StatementType::CALL_STATEMENT:
+			return run.get().type;
+		default:
+			break;
+		}
+	}
+	return StatementType::INVALID_STATEMENT;
+}
+
+//! QUERY is about to be sent as it is: a database or a transaction that is read-only refuses what changes something.
+static void RequireWritable(ClientContext &context, OpenDuckCatalog &catalog, const string &query) {
+	auto type = ChangingType(query);
+	if (type == StatementType::INVALID_STATEMENT) {
+		return;
+	}
+	if (catalog.GetAttached().IsReadOnly()) {
+		throw InvalidInputException("Cannot execute statement of type \"%s\" on database \"%s\" which is attached in "
+		                            "read-only mode!",
+		                            StatementTypeToString(type), catalog.GetName());
+	}
+	if (MetaTransaction::Get(context).IsReadOnly()) {
+		throw TransactionException("Cannot write to database \"%s\" - transaction is launched in read-only mode",
+		                           catalog.GetName());
+	}
+}
+
 unique_ptr<FunctionData> RemoteScanBind(RemoteScanSource source) {
 	auto result = make_uniq<RemoteScanBindData>();
 	if (source.relation.empty()) {
@@ -129,6 +186,7 @@ static unique_ptr<FunctionData> QueryBind(ClientContext &context, TableFunctionB
 	auto alias = TextArgument(input, 0, "openduck_query", "the database");
 	auto query = TextArgument(input, 1, "openduck_query", "the query");
 	auto &catalog = CatalogOfAlias(context, alias);
+	RequireWritable(context, catalog, query);
 	auto &transaction = OpenDuckTransaction::Get(context, catalog);
 	RemoteScanSource source;
 	source.remote = catalog.SharedRemote();

@@ -506,6 +506,7 @@ class TcpProxy:
         self.rate = rate
         self.stalled = threading.Event()
         self.closed = False
+        self.held = 0
         self.down = 0
         self.up = 0
         self.connections = 0
@@ -545,6 +546,8 @@ class TcpProxy:
                 data = source.recv(16384 if down and self.rate else 65536)
                 if not data:
                     break
+                if self.stalled.is_set():
+                    self.held += 1
                 while self.stalled.is_set() and not self.closed:
                     time.sleep(0.01)
                 sink.sendall(data)
@@ -565,6 +568,8 @@ class TcpProxy:
                 s.shutdown(socket.SHUT_RDWR)
 
     def stall(self):
+        """From now on nothing passes; `held` counts the directions of connections on which something waits."""
+        self.held = 0
         self.stalled.set()
 
     def resume(self):

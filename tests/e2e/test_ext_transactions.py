@@ -1,7 +1,12 @@
 """Transactions of the user's DuckDB that go to a remote database: one view, own changes, COMMIT and ROLLBACK; at a
 server with a worker of its own (serve) and at a gateway with a separate worker (stack)."""
 
+import concurrent.futures
 import contextlib
+import os
+import signal
+import subprocess
+import sys
 
 import duckdb
 import pytest
@@ -26,10 +31,15 @@ def server(request, tmp_path_factory):
             yield s
 
 
+@pytest.fixture(autouse=True)
+def as_it_was(server):
+    yield
+    with server.client() as c:
+        c.do("DELETE FROM t WHERE i > 1")
+
+
 @pytest.fixture
 def con(server):
-    with server.client() as other:
-        other.do("DELETE FROM t WHERE i > 1")
     with services.attached(server) as c:
         yield c
 
@@ -312,3 +322,284 @@ def test_catalogs_that_are_too_large_to_be_read_whole(tmp_path):
         assert con.execute("FROM cloud.many_6").fetchall() == [(6,)]
         with pytest.raises(duckdb.CatalogException):
             con.execute("FROM cloud.made")
+
+
+# ---------------------------------------------------------------- read-only
+
+
+def test_begin_read_only_changes_nothing(server, con, other):
+    for change in ["INSERT INTO t VALUES (7, 'x')", "CREATE TABLE made(i INTEGER)", "EXPLAIN ANALYZE DELETE FROM t"]:
+        con.execute("BEGIN READ ONLY")
+        assert count(con) == 1
+        with pytest.raises(duckdb.TransactionException, match="transaction is launched in read-only mode"):
+            run(con, change)
+        con.execute("ROLLBACK")
+    con.execute("BEGIN READ ONLY")
+    with pytest.raises(duckdb.TransactionException, match="read-only"):
+        con.execute("INSERT INTO cloud.t VALUES (7, 'x')")
+    con.execute("ROLLBACK")
+    con.execute("BEGIN READ ONLY")
+    assert count(con) == 1
+    other.do("INSERT INTO t VALUES (2, 'two')")
+    assert count(con) == 1
+    con.execute("COMMIT")
+    assert count(con) == 2
+    no_transactions(server)
+
+
+def test_a_read_only_attach_refuses_changes(server):
+    con = services.duck()
+    con.execute(services.attach_sql(server.url) + " (READ_ONLY)")
+    for begin in [False, True]:
+        for change in [
+            "INSERT INTO cloud.t VALUES (7, 'x')",
+            "CREATE TABLE cloud.made(i INTEGER)",
+            "DROP TABLE cloud.t",
+        ]:
+            if begin:
+                con.execute("BEGIN")
+            assert count(con) == 1
+            with pytest.raises(duckdb.InvalidInputException, match="attached in read-only mode"):
+                con.execute(change)
+            with pytest.raises(duckdb.Error):
+                run(con, change.replace("cloud.", ""))
+            if begin:
+                con.execute("ROLLBACK")
+    with pytest.raises(duckdb.InvalidInputException, match="attached in read-only mode"):
+        run(con, "INSERT INTO t VALUES (7, 'x')")
+    assert run(con, "EXPLAIN DELETE FROM t") and count(con) == 1
+    con.close()
+
+
+# ---------------------------------------------------------------- attached and detached meanwhile
+
+
+def test_a_database_in_use_by_the_transaction_is_not_detached(con):
+    con.execute("BEGIN")
+    run(con, "INSERT INTO t VALUES (2, 'two')")
+    with pytest.raises(duckdb.TransactionException, match="outstanding work"):
+        con.execute("DETACH cloud")
+    con.execute("ROLLBACK")
+    con.execute("DETACH cloud")
+    with pytest.raises(duckdb.CatalogException):
+        count(con)
+
+
+def test_detached_by_another_a_transaction_goes_on(server, con):
+    mine = con.cursor()
+    mine.execute("BEGIN")
+    run(mine, "INSERT INTO t VALUES (2, 'two')")
+    result = mine.execute("FROM openduck_query('cloud', 'SELECT i FROM range(500000) t(i)')")
+    first = result.fetchmany(5)
+    con.execute("DETACH cloud")
+    assert len(first) + len(result.fetchall()) == 500000
+    assert count(mine) == 2
+    con.execute(services.attach_sql(server.url))
+    assert count(con) == 1
+    assert count(mine) == 2
+    mine.execute("COMMIT")
+    assert count(con) == 2
+    assert count(mine) == 2
+
+
+def test_attached_anew_within_a_transaction(server, con):
+    con.execute("BEGIN")
+    run(con, "INSERT INTO t VALUES (2, 'two')")
+    con.execute(services.attach_sql(server.url).replace("ATTACH", "ATTACH OR REPLACE"))
+    con.execute("COMMIT")
+    assert count(con) == 2
+    con.execute("BEGIN")
+    con.execute(services.attach_sql(server.url, alias="again"))
+    assert con.execute("SELECT count(*) FROM again.t").fetchall() == [(2,)]
+    con.execute("ROLLBACK")
+    no_transactions(server)
+
+
+def test_attach_and_detach_by_16_threads(server):
+    con = services.duck()
+    attach = services.attach_sql(server.url)
+    once, anew = attach.replace("ATTACH", "ATTACH IF NOT EXISTS"), attach.replace("ATTACH", "ATTACH OR REPLACE")
+
+    def keep(_):
+        c = con.cursor()
+        for _ in range(10):
+            c.execute(once)
+            assert count(c) == 1
+            c.execute("BEGIN")
+            assert count(c) == 1
+            assert names(c) in ([("t",)], [])  # a list shows the databases of now: not one that was replaced
+            c.execute("COMMIT")
+            c.execute(anew)
+
+    def move(n):
+        c = con.cursor()
+        for k in range(20):
+            c.execute([once, anew, "DETACH DATABASE IF EXISTS cloud"][(n + k) % 3])
+            try:
+                c.execute("BEGIN")
+                c.execute("SELECT count(*) FROM cloud.t").fetchall()
+                c.execute("COMMIT")
+            except duckdb.CatalogException:  # it is not attached
+                c.execute("ROLLBACK")
+
+    for work in [keep, move]:
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            list(pool.map(work, range(16)))
+        con.execute(once)
+        assert count(con) == 1
+    con.close()
+    no_transactions(server)
+
+
+# ---------------------------------------------------------------- lost
+
+
+CLIENT = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+import services
+con = services.duck()
+con.execute(services.attach_sql(sys.argv[2]))
+con.execute("BEGIN")
+con.execute("FROM openduck_query('cloud', 'UPDATE t SET v = ''held'' WHERE i = 1')")
+print("held", flush=True)
+if sys.argv[3] == "computing":
+    con.execute("FROM openduck_query('cloud', 'SELECT count(*) FROM range(10000000000) a, range(1000) b')")
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("work", ["idle", "computing"])
+def test_a_killed_client_is_rolled_back_within_10_seconds(server, con, work):
+    here = os.path.dirname(services.__file__)
+    args = [sys.executable, "-c", CLIENT, here, server.url, work]
+    with subprocess.Popen(args, stdout=subprocess.PIPE, text=True) as client:
+        try:
+            assert client.stdout.readline().strip() == "held"
+            if work == "computing":
+                with getattr(server, "worker", server).client() as c:
+                    services.wait_until(lambda: c.status().in_flight >= 1, 20, "it computes")
+            with pytest.raises(duckdb.TransactionException, match=r"[Cc]onflict"):
+                run(con, "UPDATE t SET v = 'other' WHERE i = 1")
+        finally:
+            client.send_signal(signal.SIGKILL)
+
+    def free():
+        try:
+            run(con, "UPDATE t SET v = 'one' WHERE i = 1")
+        except duckdb.TransactionException:
+            return False
+        return True
+
+    services.wait_until(free, 10, "what the client had changed to be free again")
+    assert con.execute("SELECT v FROM cloud.t").fetchall() == [("one",)]
+    no_transactions(server)
+
+
+def test_a_closed_connection_is_rolled_back(server, con):
+    own = con.cursor()
+    own.execute("BEGIN")
+    run(own, "INSERT INTO t VALUES (2, 'two')")
+    own.close()
+    assert count(con) == 1
+    no_transactions(server)
+
+
+def test_a_lost_connection_ends_the_transaction_and_not_the_session(server):
+    with services.TcpProxy(server.url) as proxy, services.attached(proxy.url) as con:
+        con.execute("BEGIN")
+        run(con, "INSERT INTO t VALUES (2, 'two')")
+        proxy.cut()
+        with pytest.raises((duckdb.IOException, duckdb.TransactionException)) as e:
+            run(con, "INSERT INTO t VALUES (3, 'three')")
+            count(con)
+        assert proxy.url.removeprefix("http://") in str(e.value)
+        with pytest.raises(duckdb.TransactionException, match="aborted"):
+            count(con)
+        con.execute("ROLLBACK")
+        assert count(con) == 1
+        con.execute("BEGIN")
+        run(con, "INSERT INTO t VALUES (2, 'two')")
+        proxy.cut()
+        with pytest.raises(duckdb.TransactionException, match="Failed to commit"):
+            con.execute("COMMIT")
+        assert count(con) == 1
+        con.execute("BEGIN")
+        run(con, "INSERT INTO t VALUES (2, 'two')")
+        proxy.cut()
+        con.execute("ROLLBACK")
+        assert count(con) == 1
+    no_transactions(server)
+
+
+def test_a_reading_transaction_commits_whatever_became_of_its_connection(server):
+    with services.TcpProxy(server.url) as proxy, services.attached(proxy.url) as con:
+        con.execute("BEGIN")
+        con.execute("CREATE TABLE here AS FROM cloud.t")
+        proxy.cut()
+        con.execute("COMMIT")
+        assert con.execute("SELECT count(*) FROM here").fetchall() == [(1,)]
+
+
+def test_a_commit_without_an_answer_says_that_nobody_knows(server):
+    with services.TcpProxy(server.url) as proxy, services.attached(proxy.url) as con, server.client() as other:
+        for end in ["cut", "interrupt"]:
+            con.execute("BEGIN")
+            run(con, "INSERT INTO t VALUES (2, 'two')")
+            proxy.stall()
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                commit = pool.submit(con.execute, "COMMIT")
+                services.wait_until(lambda: proxy.held > 0, 20, "COMMIT or its answer is on its way")
+                if end == "cut":
+                    proxy.cut()
+                else:
+                    con.interrupt()
+                with pytest.raises(duckdb.TransactionException, match="not known"):
+                    commit.result()
+            proxy.resume()
+            assert count(con) in (1, 2)
+            no_transactions(server)
+            other.do("DELETE FROM t WHERE i = 2")
+
+
+def test_an_interrupt_aborts_and_rollback_follows(server, con):
+    con.execute("BEGIN")
+    run(con, "INSERT INTO t VALUES (2, 'two')")
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        running = pool.submit(run, con, "SELECT count(*) FROM range(10000000000) a, range(1000) b")
+        with getattr(server, "worker", server).client() as c:
+            services.wait_until(lambda: c.status().in_flight >= 1, 20, "it computes")
+        con.interrupt()
+        with pytest.raises(duckdb.InterruptException):
+            running.result()
+    with pytest.raises(duckdb.TransactionException, match="aborted"):
+        count(con)
+    con.execute("ROLLBACK")
+    assert count(con) == 1
+    no_transactions(server)
+
+
+def test_limits_of_the_server_are_told(tmp_path):
+    path = services.make_database(tmp_path / "mydb.duckdb", *TABLES)
+    options = ["--max-transactions", "1", "--transaction-idle-timeout", "500ms"]
+    with services.Serve({"mydb": path}, *options) as server, services.attached(server) as con:
+        con.execute("BEGIN")
+        run(con, "INSERT INTO t VALUES (2, 'two')")
+        services.wait_until(lambda: open_transactions(server) == 0, 20, "the idle transaction to be ended")
+        with pytest.raises(duckdb.TransactionException, match="nothing ran in it"):
+            count(con)
+        con.execute("ROLLBACK")
+        assert count(con) == 1
+    with services.Serve({"mydb": path}, "--max-transactions", "1") as server, services.attached(server) as con:
+        held = con.cursor()
+        held.execute("BEGIN")
+        assert count(held) == 1
+        assert count(con) == 1
+        con.execute("BEGIN")
+        with pytest.raises(duckdb.Error, match="transactions"):
+            count(con)
+        con.execute("ROLLBACK")
+        held.execute("COMMIT")
+        con.execute("BEGIN")
+        assert count(con) == 1
+        con.execute("COMMIT")
