@@ -5,6 +5,7 @@
 #include "duckdb/main/capi/capi_internal.hpp"
 #include "duckdb/main/prepared_statement_data.hpp"
 #include "duckdb/planner/planner.hpp"
+#include "server/stream.hpp"
 
 namespace openduck {
 namespace {
@@ -48,7 +49,21 @@ bool Describe(void *connection, void *prepared, char *why, size_t size) {
 	}
 }
 
-const od_engine_host HOST = {ValueOf, Rebind, Describe};
+bool Install(void *connection, char *why, size_t size) {
+	try {
+		InstallStream(*reinterpret_cast<duckdb::Connection *>(connection)->context);
+		return true;
+	} catch (const std::exception &ex) {
+		snprintf(why, size, "%s", duckdb::ErrorData(ex).Message().c_str());
+		return false;
+	}
+}
+
+void SetStreamOf(void *connection, const od_stream_source *source) {
+	SetStream(*reinterpret_cast<duckdb::Connection *>(connection)->context, source);
+}
+
+const od_engine_host HOST = {ValueOf, Rebind, Describe, Install, SetStreamOf};
 
 } // namespace
 } // namespace openduck

@@ -23,6 +23,8 @@ ArrowErrorCode od_unit_header(struct ArrowIpcDecoder *decoder, struct ArrowBuffe
 /* Checks the record or dictionary batch just decoded against its body's length. */
 ArrowErrorCode od_unit_check(struct ArrowIpcDecoder *decoder, struct ArrowIpcDictionaries *dictionaries,
                              int64_t body_len, struct ArrowError *why);
+/* Of the record batch just checked. */
+int64_t od_unit_rows(const struct ArrowIpcDecoder *decoder);
 /* A view of the batch just checked; buffers that are not 8-aligned are copied to memory of the decoder's. Fully validated. */
 ArrowErrorCode od_unit_view(struct ArrowIpcDecoder *decoder, struct ArrowBufferView body, struct ArrowArrayView **out,
                             struct ArrowError *why);

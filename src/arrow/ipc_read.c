@@ -321,6 +321,23 @@ static od_code next_batch(od_ipc_reader *reader, od_message *message, bool *end,
     return na == NANOARROW_OK ? OD_OK : na_fail(reader, message->at, na, &why, err);
 }
 
+od_code od_ipc_reader_count(od_ipc_reader *reader, int64_t *rows, od_error *err)
+{
+    size_t start = reader->at;
+    od_message message;
+    bool end = reader->ended;
+    od_code rc = OD_OK;
+    *rows = 0;
+    while (rc == OD_OK && !end) {
+        rc = next_batch(reader, &message, &end, err);
+        if (rc == OD_OK && !end && reader->decoder.message_type == NANOARROW_IPC_MESSAGE_TYPE_RECORD_BATCH)
+            *rows += od_unit_rows(&reader->decoder);
+    }
+    reader->at = start;
+    reader->ended = reader->ended || rc != OD_OK;
+    return rc;
+}
+
 od_code od_ipc_reader_next(od_ipc_reader *reader, const od_batch **out, od_error *err)
 {
     *out = NULL;

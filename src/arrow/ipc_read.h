@@ -45,6 +45,9 @@ OD_MUST_CHECK od_code od_ipc_reader_start(od_ipc_reader *reader, od_slice payloa
 const struct ArrowSchema *od_ipc_reader_schema(const od_ipc_reader *reader);
 /* The next record batch; *out is NULL after the last. Dictionary-encoded columns are refused here: see _next_array. */
 OD_MUST_CHECK od_code od_ipc_reader_next(od_ipc_reader *reader, const od_batch **out, od_error *err);
+/* How many rows the batches of PAYLOAD, which was just started, say that they have, without a look at their data. May be followed by
+ * _next. OD_E_CORRUPT, OD_E_TOO_LARGE as _next. */
+OD_MUST_CHECK od_code od_ipc_reader_count(od_ipc_reader *reader, int64_t *rows, od_error *err);
 /* As _next, but as an ArrowArray of its own, dictionaries included, that keeps OWNER (a message holding the payload)
  * alive until it is released: for consumers of the C data interface. out->release is NULL after the last batch. */
 OD_MUST_CHECK od_code od_ipc_reader_next_array(od_ipc_reader *reader, od_msg *owner, struct ArrowArray *out,

@@ -168,6 +168,12 @@ ArrowErrorCode od_unit_check(struct ArrowIpcDecoder *decoder, struct ArrowIpcDic
     return check_buffers(batch, body_len, why);
 }
 
+int64_t od_unit_rows(const struct ArrowIpcDecoder *decoder)
+{
+    const struct ArrowIpcDecoderPrivate *shape = decoder->private_data;
+    return ns(RecordBatch_length((ns(RecordBatch_table_t))shape->last_message));
+}
+
 static bool aligned(const uint8_t *p)
 {
     return ((uintptr_t)p & 7) == 0;

@@ -61,18 +61,28 @@ typedef struct {
     size_t column_count;
     od_format format;
     od_interrupt interrupt;
+    /* A single statement that reads the rows as they come, in order and once, under the name staging_table:
+     * INSERT INTO t (a, b) SELECT x, y FROM "stage". Nothing is staged; all or nothing. Not one with RETURNING. Empty: the rows go into a
+     * temporary table of that name, and a TXN is needed. With a TXN, no other request of it may be needed for the rows to come: they
+     * wait for the statement's end. */
+    od_slice statement;
+    uint64_t expected_catalog_version; /* of the statement; 0: any; else OD_E_STALE_CATALOG when it differs */
 } od_ingest_options;
 
 typedef struct od_ingest od_ingest; /* one thread at a time */
 
-/* Into a new temporary table of TXN's connection. Sends the columns; does not wait for an answer. */
+/* Into a new temporary table of TXN's connection, or through the statement, which without a TXN (NULL) is a transaction of its own: one
+ * round trip. Sends the columns; does not wait for an answer. */
 OD_MUST_CHECK od_code od_ingest_open(od_remote *remote, const od_remote_txn *txn, const od_ingest_options *options,
                                      od_ingest **out, od_error *err);
 /* Sends PAYLOAD, a whole IPC stream, waiting while the server is behind. The server's error, if it has told one already. */
 OD_MUST_CHECK od_code od_ingest_send(od_ingest *ingest, od_msg *payload, od_error *err);
-/* Waits until all rows are in the table. */
+/* Waits until all rows are in the table, or the statement has ended and, without a transaction, is committed. *rows: that were sent; of
+ * a statement, that it affected. */
 OD_MUST_CHECK od_code od_ingest_finish(od_ingest *ingest, uint64_t *rows, od_error *err);
-/* Unless it was finished, the server drops the table, a moment later. NULL allowed. */
+/* After _finish: the catalog's version as it is now; 0: not told. */
+uint64_t od_ingest_catalog_version(const od_ingest *ingest);
+/* Unless it was finished, the server drops the table, or undoes the statement, a moment later. NULL allowed. */
 void od_ingest_free(od_ingest *ingest);
 
 /* ---- executions ---- */

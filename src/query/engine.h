@@ -14,6 +14,27 @@ typedef struct {
     const char *path; /* a file, or ":memory:" */
 } od_engine_database;
 
+/* Rows for DuckDB's threads, in order: each thread opens a reader, and asks it until there are no more. */
+typedef enum {
+    OD_STREAM_ROWS,
+    OD_STREAM_WAIT, /* none yet: `wait`, and ask again */
+    OD_STREAM_END,
+    OD_STREAM_FAILED
+} od_stream_step;
+
+typedef struct {
+    void *arg;
+    size_t column_count;
+    const char *const *names;
+    void *const *types;       /* duckdb_logical_type */
+    void *(*open)(void *arg); /* NULL: out of memory */
+    void (*close)(void *reader);
+    /* Fills CHUNK (an empty duckdb_data_chunk of the types), or points *other at a chunk of the reader's whose columns are to be cast
+     * to the types. What these borrow lives until the reader's next step. *run: which rows come before which; a reader's only grow. */
+    od_stream_step (*next)(void *reader, void *chunk, void **other, uint64_t *run);
+    void (*wait)(void *arg); /* at most a moment */
+} od_stream_source;
+
 /* What DuckDB offers to C++ only, as ext/server/host.cpp has it. The types are those of duckdb.h, which no door shows. */
 typedef struct {
     /* A new duckdb_value, which the caller destroys, of row ROW of a duckdb_vector, of exactly its type; NULL: out of memory. */
@@ -23,6 +44,10 @@ typedef struct {
     void (*rebind)(void *prepared);
     /* Its columns become those that it has with the bound values' types. False: WHY (of SIZE) is DuckDB's error. */
     bool (*describe)(void *connection, void *prepared, char *why, size_t size);
+    /* Makes the table function openduck_stream in the instance of a duckdb_connection. False: WHY. */
+    bool (*install)(void *connection, char *why, size_t size);
+    /* What openduck_stream() gives on a duckdb_connection from now on, once; NULL: nothing. SOURCE outlives that. */
+    void (*set_stream)(void *connection, const od_stream_source *source);
 } od_engine_host;
 
 typedef struct {
@@ -102,6 +127,38 @@ void od_staging_interrupt(od_staging *ingest);
 /* Drops the table unless it was finished. NULL allowed. */
 void od_staging_free(od_staging *ingest);
 
+/* ---- rows that a statement reads as they come in ---- */
+
+typedef struct {
+    od_slice database; /* empty: the first one, or the transaction's */
+    od_txn *txn;       /* runs in it; NULL: in a transaction of its own, which is committed if all goes well */
+    od_slice table;    /* what the statement calls the rows */
+    const od_staging_column *columns;
+    size_t column_count;
+    od_format format;
+    od_slice statement;                /* one that gives a count; reads the rows at most once */
+    uint64_t expected_catalog_version; /* 0: any; else OD_E_STALE_CATALOG when it differs */
+    int64_t idle_ns;                   /* the longest that rows may be waited for; 0: no limit */
+    void (*room)(void *arg);           /* told, on any thread, that there is room after there was none */
+    void *room_arg;
+} od_feed_request;
+
+/* Rows go in by _push, on one thread; on another _run has DuckDB's threads read them, several at once, in order. Bounded: a pusher that
+ * is told of no room waits. */
+typedef struct od_feed od_feed;
+
+/* Copies REQUEST. OD_E_NOT_IMPLEMENTED: there is no host. OD_E_INVALID: no name or columns. */
+OD_MUST_CHECK od_code od_feed_open(od_engine *engine, const od_feed_request *request, od_feed **out, od_error *err);
+/* Takes a reference of OWNER, which holds PAYLOAD, a whole IPC stream. Does not block. False *room: the next one after room(). */
+OD_MUST_CHECK od_code od_feed_push(od_feed *feed, od_msg *owner, od_slice payload, bool *room, od_error *err);
+void od_feed_end(od_feed *feed); /* all rows are in */
+/* Any thread, before _free: WHY ends _run, and undoes it. */
+void od_feed_fail(od_feed *feed, const od_error *why);
+/* Runs the statement, waits for the rows' end, and commits if the transaction is its own. *rows: that it affected. *catalog_version: as it
+ * is then. What od_feed_fail said, or the rows' own error (OD_E_CORRUPT, OD_E_INVALID), goes before DuckDB's. */
+OD_MUST_CHECK od_code od_feed_run(od_feed *feed, uint64_t *rows, uint64_t *catalog_version, od_error *err);
+void od_feed_free(od_feed *feed); /* NULL allowed */
+
 /* ---- executions ---- */
 
 typedef struct {
@@ -110,6 +167,7 @@ typedef struct {
     od_format format;
     bool describe_only;
     uint64_t expected_catalog_version; /* 0: any; else OD_E_STALE_CATALOG when it differs */
+    bool counts;                       /* only what changes something and gives a count: else OD_E_NOT_IMPLEMENTED */
     od_txn *txn;                       /* runs in it; NULL: in a transaction of its own */
     od_slice
         parameters; /* an IPC stream of one row, columns called as the parameters are; empty: none. Needs the host */

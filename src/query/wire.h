@@ -132,7 +132,9 @@ typedef struct {
     od_slice access_token;
     od_slice execution_id;
     od_format format;
-    void *owned; /* decode: the columns */
+    od_slice statement;
+    uint64_t expected_catalog_version; /* 0: any */
+    void *owned;                       /* decode: the columns */
 } od_ingest_metadata;
 
 /* A whole IngestChunk. */

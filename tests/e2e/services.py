@@ -173,8 +173,9 @@ class Remote:
             raise Refused(answer.error)
         return answer.rows()
 
-    def ingest(self, transaction, table, columns, payloads, format=0, timeout=600):
-        """Sends PAYLOADS (whole IPC streams) into a staging table; COLUMNS are pairs of name and type. The reply."""
+    def ingest(self, transaction, table, columns, payloads, format=0, timeout=600, statement="", **fields):
+        """Sends PAYLOADS (whole IPC streams) into a staging table, or through STATEMENT; COLUMNS are pairs of name and
+        type. The reply."""
         pb = stubs()
 
         def chunks():
@@ -186,6 +187,8 @@ class Remote:
                     transaction_id=transaction,
                     access_token=self.token,
                     format=format,
+                    statement=statement,
+                    **fields,
                 )
             )
             for payload in payloads:

@@ -219,7 +219,138 @@ def test_a_client_that_stops_in_the_middle(server):
         none_open(server)
 
 
+# ---------------------------------------------------------------- a statement that reads them
+
+INSERT = 'INSERT INTO t SELECT i, v FROM "the rows"'
+
+
+def through(c, payloads, statement=INSERT, transaction="", **fields):
+    return c.ingest(transaction, "the rows", NUMBERS, payloads, statement=statement, **fields)
+
+
+def test_a_statement_of_its_own(server):
+    with server.client() as c:
+        reply = through(c, ipc(numbers(300000), 7000))
+        assert reply.rows == 300000 and reply.catalog_version != 0
+        assert c.rows("SELECT count(*) FILTER (i = rowid AND v = 'value ' || i) FROM t") == [(300000,)]
+        assert through(c, [], "DELETE FROM t WHERE i >= 10").rows == 299990
+        assert through(c, ipc(numbers(5)), 'DELETE FROM t USING "the rows" r WHERE r.i = t.i').rows == 5
+        assert c.rows("SELECT min(i), max(i) FROM t") == [(5, 9)]
+        none_open(server)
+
+
+def test_a_statement_in_a_transaction(server):
+    with server.client() as c, server.client() as other:
+        t = c.begin()
+        assert through(c, ipc(numbers(100000), 9999), transaction=t).rows == 100000
+        assert c.do("SELECT count(*) FROM t", transaction_id=t) == [(100000,)]
+        assert other.rows("SELECT count(*) FROM t") == [(0,)]
+        c.commit(t)
+        assert other.rows("SELECT count(*) FROM t") == [(100000,)]
+        t = c.begin()
+        through(c, [], "DELETE FROM t", transaction=t)
+        c.rollback(t)
+        assert other.rows("SELECT count(*) FROM t") == [(100000,)]
+        none_open(server)
+
+
+def test_a_statement_that_fails_leaves_nothing(server):
+    with server.client() as c:
+        c.do("INSERT INTO t VALUES (99999, 'there')")
+        good = list(ipc(numbers(100000), 10000))
+        for payloads, statement, code in (
+            (good, INSERT, "CONSTRAINT"),
+            ([*good[:3], good[3][:1000]], INSERT, "CORRUPT"),
+            (ipc(pa.table({"x": [1]})), INSERT, "INVALID"),
+            (ipc(pa.table({"i": ["no number"], "v": ["x"]})), INSERT, "CONVERSION"),
+            (good, 'INSERT INTO nowhere FROM "the rows"', "CATALOG"),
+            (good, 'FROM "the rows"', "NOT_IMPLEMENTED"),
+            (good, INSERT + " RETURNING i", "NOT_IMPLEMENTED"),
+            (good, INSERT + "; SELECT 1", "INVALID"),
+            (good, "nonsense", "PARSER"),
+        ):
+            with pytest.raises(services.Refused) as e:
+                through(c, payloads, statement)
+            assert e.value.code == code, e.value
+            assert c.rows("SELECT count(*) FROM t") == [(1,)]
+        with pytest.raises(services.Refused) as e:
+            through(c, good[:1], expected_catalog_version=1)
+        assert e.value.code == "STALE_CATALOG"
+        none_open(server)
+        server.assert_usable()
+
+
+def test_a_statement_whose_client_goes_away(server):
+    with server.client() as c:
+
+        def payloads():
+            yield from ipc(numbers(100000), 10000)
+            raise RuntimeError("no more")
+
+        for transaction in ("", c.begin()):
+            with pytest.raises((grpc.RpcError, RuntimeError)):
+                through(c, payloads(), transaction=transaction)
+            if transaction:
+                with pytest.raises(services.Refused):
+                    c.commit(transaction)
+        server.wait_idle()
+        assert c.rows("SELECT count(*) FROM t") == [(0,)]
+        none_open(server)
+
+
+def test_statements_side_by_side(server):
+    """Conflicts are told; each statement is wholly there or not at all."""
+    with server.client() as c:
+        c.do("CREATE TABLE many (i BIGINT, v VARCHAR)")
+        replies = []
+
+        def send():
+            with server.client() as mine:
+                replies.append(through(mine, ipc(numbers(50000), 3000), 'INSERT INTO many FROM "the rows"').rows)
+
+        threads = [threading.Thread(target=send) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        assert c.rows("SELECT 42") == [(42,)]
+        for thread in threads:
+            thread.join()
+        assert replies == [50000] * 8
+        assert c.rows("SELECT count(*), sum(i)::BIGINT FROM many") == [(400000, 8 * sum(range(50000)))]
+        server.assert_usable()
+
+
 # ---------------------------------------------------------------- a lot
+
+
+@pytest.mark.parametrize("megabytes", [400, pytest.param(10000, marks=pytest.mark.long)])
+def test_backpressure_of_a_statement(kind, db, megabytes):
+    one = next(ipc(pa.table({"s": ["%01000d" % i for i in range(1000)]})))
+    n = megabytes * (1 << 20) // len(one)
+    with (
+        served(kind, db, "--memory-limit", "600MB")
+        if kind == "serve"
+        else services.Stack({"mydb": db}, worker_options=("--memory-limit", "600MB")) as server,
+        server.client() as c,
+    ):
+        c.do("CREATE TABLE wide (s VARCHAR)")
+        replies = []
+
+        def send():
+            replies.append(
+                c.ingest("", "r", [("s", "VARCHAR")], (one for _ in range(n)), statement="INSERT INTO wide FROM r")
+            )
+
+        call = threading.Thread(target=send)
+        call.start()
+        peak = 0
+        while call.is_alive():
+            peak = max(peak, server.rss())
+            call.join(0.1)
+        assert replies[0].rows == n * 1000
+        assert c.rows("SELECT count(*) FROM wide") == [(n * 1000,)]
+    limit = (1500 if kind == "serve" else 150) << 20
+    if services.PRESET in ("release", "debug"):
+        assert peak < limit, "%d MiB" % (peak >> 20)
 
 
 @pytest.mark.parametrize("megabytes", [400, pytest.param(10000, marks=pytest.mark.long)])

@@ -163,10 +163,11 @@ void od_remote_txn_free(od_remote_txn *txn)
 struct od_ingest {
     od_remote *remote;
     od_call *call;
+    bool alone; /* a statement in a transaction of its own */
     bool ended; /* the reply was read, or cannot come */
     od_code code;
     od_error error;
-    uint64_t rows;
+    uint64_t rows, catalog_version;
 };
 
 /* Reads the reply, which ends the call. */
@@ -192,8 +193,11 @@ out:
     od_msg_unref(more);
     ingest->ended = true;
     ingest->rows = reply.rows;
+    ingest->catalog_version = reply.catalog_version;
     ingest->code = rc;
     if (rc != OD_OK) {
+        if (rc == OD_E_CONNECTION_LOST && ingest->alone)
+            od_error_prefix(&why, "whether the statement took place is not known");
         remote_name_error(ingest->remote, NULL, &why);
         ingest->error = why;
         if (err)
@@ -224,9 +228,11 @@ od_code od_ingest_open(od_remote *remote, const od_remote_txn *txn, const od_ing
         .staging_table = options->staging_table,
         .columns = options->columns,
         .column_count = options->column_count,
-        .transaction_id = od_slice_str(txn->id),
+        .transaction_id = od_slice_str(txn ? txn->id : NULL),
         .access_token = remote_token(remote),
         .format = options->format,
+        .statement = options->statement,
+        .expected_catalog_version = options->expected_catalog_version,
     };
     od_ingest *ingest = od_calloc(1, sizeof *ingest);
     od_msg *head = NULL;
@@ -237,6 +243,7 @@ od_code od_ingest_open(od_remote *remote, const od_remote_txn *txn, const od_ing
     if (!ingest)
         return od_fail(err, OD_E_NO_MEMORY, "out of memory for an ingest");
     ingest->remote = od_remote_ref(remote);
+    ingest->alone = !txn;
     OD_TRY(od_ingest_metadata_encode(&metadata, &head, err));
     OD_TRY(od_call_open(remote->channel, OD_PATH_INGEST, OD_DEADLINE_NEVER, 0, options->interrupt, &ingest->call, err));
     od_rpc_out_whole(head, &bytes);
@@ -284,6 +291,11 @@ od_code od_ingest_finish(od_ingest *ingest, uint64_t *rows, od_error *err)
     }
     *rows = ingest->rows;
     return rc;
+}
+
+uint64_t od_ingest_catalog_version(const od_ingest *ingest)
+{
+    return ingest->catalog_version;
 }
 
 void od_ingest_free(od_ingest *ingest)

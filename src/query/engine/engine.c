@@ -205,6 +205,14 @@ static od_code lock_down(duckdb_connection connection, od_error *err)
     return OD_OK;
 }
 
+static od_code install_host(const od_engine *engine, duckdb_connection connection, od_error *err)
+{
+    char why[sizeof err->message];
+    if (engine->host == NULL || engine->host->install(connection, why, sizeof why))
+        return OD_OK;
+    return od_duck_fail(err, why);
+}
+
 static od_code prepare_instance(od_engine *engine, const od_engine_options *options, od_error *err)
 {
     od_code rc;
@@ -214,6 +222,7 @@ static od_code prepare_instance(od_engine *engine, const od_engine_options *opti
     OD_TRY(attach_all(connection, options, err));
     OD_TRY(set_temp_directory(connection, options, err));
     OD_TRY(od_keywords_load(&engine->keywords, connection, err));
+    OD_TRY(install_host(engine, connection, err));
     if (!options->external_access)
         OD_TRY(lock_down(connection, err));
 out:

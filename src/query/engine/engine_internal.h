@@ -34,6 +34,11 @@ void od_keywords_release(od_keywords *keywords);
 OD_MUST_CHECK od_code od_sql_type_append(od_buf *out, duckdb_logical_type type, const od_keywords *keywords,
                                          od_error *err);
 
+/* The COUNT types that TEXTS are in SQL, which the caller destroys; some may be made on failure too. CONNECTION is idle.
+ *   OD_E_INVALID   a text that is more than a type */
+OD_MUST_CHECK od_code od_types_parse(duckdb_connection connection, const od_slice *texts, size_t count,
+                                     duckdb_logical_type *types, od_error *err);
+
 /* ---- connections (lease.c) ---- */
 
 typedef struct od_statement {

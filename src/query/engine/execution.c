@@ -123,6 +123,9 @@ static od_code extract(od_execution *execution, od_error *err)
 
 static od_code check_several(const od_execution *execution, od_error *err)
 {
+    if (execution->counts)
+        return od_fail(err, OD_E_INVALID, "arriving rows can be read by a single statement, not by %llu",
+                       (unsigned long long)execution->statement_count);
     if (execution->describe_only)
         return od_fail(err, OD_E_INVALID, "only a single statement can be described, not %llu",
                        (unsigned long long)execution->statement_count);
@@ -136,6 +139,20 @@ static od_code check_several(const od_execution *execution, od_error *err)
 static bool describes_parameters(const od_execution *execution, duckdb_prepared_statement prepared)
 {
     return execution->describe_only && duckdb_nparams(prepared) > 0;
+}
+
+/* What changes rows or makes a table, and gives how many: one column, as DuckDB calls it. */
+static od_code check_counts(const od_execution *execution, duckdb_prepared_statement prepared, od_error *err)
+{
+    const char *name = duckdb_prepared_statement_column_count(prepared) == 1
+                           ? duckdb_prepared_statement_column_name(prepared, 0)
+                           : NULL;
+    bool counts = name != NULL && strcmp(name, "Count") == 0 &&
+                  od_effect_of(duckdb_prepared_statement_type(prepared), execution->sql) != OD_EFFECT_READS;
+    duckdb_free((void *)(uintptr_t)name);
+    return counts ? OD_OK
+                  : od_fail(err, OD_E_NOT_IMPLEMENTED,
+                            "only a statement that changes rows, without RETURNING, can read arriving rows");
 }
 
 static bool is_kept(const od_execution *execution, duckdb_prepared_statement prepared)
@@ -165,6 +182,13 @@ static od_code prepare_single(od_execution *execution, od_error *err)
         return check_several(execution, err);
     duckdb_prepared_statement prepared;
     OD_TRY(prepare(execution, 0, &prepared, err));
+    if (execution->counts) {
+        rc = check_counts(execution, prepared, err);
+        if (rc != OD_OK) {
+            duckdb_destroy_prepare(&prepared);
+            goto out;
+        }
+    }
     execution->last_effect = od_effect_of(duckdb_prepared_statement_type(prepared), execution->sql);
     if (is_kept(execution, prepared)) {
         execution->kept = od_lease_keep(execution->lease, sql, data_version, prepared);
@@ -316,6 +340,7 @@ static od_code create(od_engine *engine, const od_execution_request *request, od
     execution->engine = engine;
     execution->format = request->format;
     execution->describe_only = request->describe_only;
+    execution->counts = request->counts;
     execution->expected_catalog_version = request->expected_catalog_version;
     execution->catalog_version =
         request->txn != NULL ? od_txn_catalog_version(request->txn) : od_engine_catalog_version(engine);

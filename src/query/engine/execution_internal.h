@@ -23,7 +23,7 @@ struct od_execution {
     char *sql;
     size_t sql_len;
     od_format format;
-    bool describe_only;
+    bool describe_only, counts;
     uint64_t expected_catalog_version;
     uint64_t catalog_version;
     atomic_bool interrupted;

@@ -29,43 +29,16 @@ typedef struct {
 
 /* ---- types ---- */
 
-/* The type that TEXT is in SQL. It is prepared, never run; what is more than a type gives no single column. */
-static od_code parse_type(const source *from, od_slice text, const char *name, duckdb_logical_type *out, od_error *err)
-{
-    od_buf sql = {0};
-    duckdb_prepared_statement prepared = NULL;
-    duckdb_extracted_statements statements = NULL;
-    od_code rc;
-    OD_TRY(od_buf_printf(&sql, err, "SELECT NULL::"));
-    OD_TRY(od_buf_append(&sql, text.data, text.len, err));
-    OD_TRY(od_buf_append(&sql, "", 1, err));
-    if (memchr(text.data, '\0', text.len) != NULL ||
-        duckdb_extract_statements(from->connection, (const char *)sql.data, &statements) != 1) {
-        rc = od_fail(err, OD_E_INVALID, "parameter '%s': its type cannot be read", name);
-        goto out;
-    }
-    if (duckdb_prepare_extracted_statement(from->connection, statements, 0, &prepared) == DuckDBError)
-        rc = od_duck_fail(err, prepared != NULL ? duckdb_prepare_error(prepared) : NULL);
-    else if (duckdb_prepared_statement_column_count(prepared) != 1)
-        rc = od_fail(err, OD_E_INVALID, "parameter '%s': its type is more than a type", name);
-    else
-        *out = duckdb_prepared_statement_column_logical_type(prepared, 0);
-out:
-    if (prepared != NULL)
-        duckdb_destroy_prepare(&prepared);
-    if (statements != NULL)
-        duckdb_destroy_extracted(&statements);
-    od_buf_release(&sql);
-    return rc;
-}
-
 static od_code find_type(const source *from, const struct ArrowSchema *field, duckdb_logical_type *out, od_error *err)
 {
     od_slice whole = od_schema_metadata(field, "openduck:sql_type");
     if (whole.len == 0 || od_slice_equal(whole, od_schema_metadata(field, "openduck:type")))
         if (od_native_type(field, out, whole.len == 0 ? err : NULL) == OD_OK || whole.len == 0)
             return *out != NULL ? OD_OK : OD_E_INVALID;
-    return parse_type(from, whole, field->name, out, err);
+    od_code rc = od_types_parse(from->connection, &whole, 1, out, err);
+    if (rc != OD_OK)
+        od_error_prefix(err, field->name);
+    return rc;
 }
 
 /* ---- values ---- */

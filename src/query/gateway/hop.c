@@ -15,6 +15,7 @@ typedef struct {
     worker_entry *worker;
     pin *pin;      /* all but Begin */
     bool reserved; /* Begin: one of the bounded number */
+    bool alone;    /* an ingest that is a transaction of its own */
     od_rpc_call *upstream;
     od_msg *request; /* the first message, if it has to be kept */
     od_slice token;  /* borrows it */
@@ -114,9 +115,9 @@ static void pass_failure(hop *h, od_rpc_call *call, const od_error *why)
 
     if (why->code == OD_E_CONNECTION_LOST || why->code == OD_E_UNAVAILABLE) {
         od_fail(&err, OD_E_CONNECTION_LOST, "worker '%s' was lost: %s", h->worker->endpoint.authority,
-                h->kind == OD_REPLY_COMMIT ? "whether the transaction was committed is not known"
-                                           : "the transaction is rolled back");
-        if (h->kind == OD_REPLY_BEGIN)
+                h->kind == OD_REPLY_COMMIT || h->alone ? "whether the transaction was committed is not known"
+                                                       : "the transaction is rolled back");
+        if (h->kind == OD_REPLY_BEGIN || (h->alone && why->code == OD_E_UNAVAILABLE))
             refuse(h, OD_GRPC_UNAVAILABLE, why->message);
         else
             fail(h, &err);
@@ -182,6 +183,7 @@ static void pass_on(hop *h, od_msg *msg)
 /* What the first message says. */
 typedef struct {
     od_slice id, database, token;
+    bool alone; /* an ingest that is a transaction of its own */
 } head;
 
 static od_code read_head(const hop *h, od_msg *msg, head *out, od_error *err)
@@ -200,7 +202,8 @@ static od_code read_head(const hop *h, od_msg *msg, head *out, od_error *err)
         rc = od_ingest_chunk_decode(bytes, &chunk, err);
         if (rc == OD_OK && !chunk.is_metadata)
             rc = od_fail(err, OD_E_PROTOCOL, "the first chunk has to be the metadata");
-        *out = (head){chunk.metadata.transaction_id, chunk.metadata.database, chunk.metadata.access_token};
+        *out = (head){chunk.metadata.transaction_id, chunk.metadata.database, chunk.metadata.access_token,
+                      chunk.metadata.transaction_id.len == 0 && chunk.metadata.statement.len > 0};
         od_ingest_chunk_release(&chunk);
     } else {
         rc = od_end_request_decode(bytes, &end, err);
@@ -215,8 +218,8 @@ static bool is_local(const hop *h, const head *what)
 
     if (!g->worker || h->pin)
         return false;
-    return h->kind != OD_REPLY_BEGIN || what->database.len == 0 || od_engine_has_database(g->engine, what->database) ||
-           registry_count(g->registry) == 0;
+    return (h->kind != OD_REPLY_BEGIN && !what->alone) || what->database.len == 0 ||
+           od_engine_has_database(g->engine, what->database) || registry_count(g->registry) == 0;
 }
 
 /* The worker that it goes to. */
@@ -225,7 +228,7 @@ static od_code choose(hop *h, const head *what, od_error *err)
     const route_wish wish = {.database = what->database};
     od_code rc;
 
-    if (h->kind != OD_REPLY_BEGIN) {
+    if (h->kind != OD_REPLY_BEGIN && !what->alone) {
         if (!h->pin && what->id.len == 0)
             return od_fail(err, OD_E_INVALID, "a transaction_id is missing");
         if (!h->pin)
@@ -239,9 +242,10 @@ static od_code choose(hop *h, const head *what, od_error *err)
         return OD_OK;
     }
     rc = registry_pick(h->gateway->registry, &wish, NULL, 0, od_clock_ns(), &h->worker, err);
-    if (rc == OD_OK)
+    if (rc == OD_OK && !what->alone) {
         rc = pins_reserve(h->gateway->pins, err);
-    h->reserved = rc == OD_OK;
+        h->reserved = rc == OD_OK;
+    }
     return rc;
 }
 
@@ -280,7 +284,8 @@ static void begin(hop *h, od_msg *msg)
         refuse(h, OD_GRPC_UNAUTHENTICATED, refusal);
         return;
     }
-    if (h->kind == OD_REPLY_BEGIN && atomic_load(&g->draining)) {
+    h->alone = what.alone;
+    if ((h->kind == OD_REPLY_BEGIN || h->alone) && atomic_load(&g->draining)) {
         refuse(h, OD_GRPC_UNAVAILABLE, "the server is shutting down");
         return;
     }
@@ -295,7 +300,7 @@ static void begin(hop *h, od_msg *msg)
     rc = choose(h, &what, &err);
     if (rc == OD_OK)
         open_upstream(h, msg);
-    else if (rc == OD_E_BUSY || h->kind != OD_REPLY_BEGIN)
+    else if (rc == OD_E_BUSY || (h->kind != OD_REPLY_BEGIN && !h->alone))
         fail(h, &err);
     else
         refuse(h, od_code_grpc_status(rc), err.message);

@@ -73,7 +73,7 @@ static const struct {
     [OD_REPLY_BEGIN] = {1, 2, 3, 0},
     [OD_REPLY_COMMIT] = {0, 1, 2, 0},
     [OD_REPLY_ROLLBACK] = {0, 1, 0, 0},
-    [OD_REPLY_INGEST] = {0, 2, 0, 1},
+    [OD_REPLY_INGEST] = {0, 2, 3, 1},
 };
 
 od_code od_write_reply_encode(od_reply_kind kind, const od_write_reply *reply, od_msg **out, od_error *err)
@@ -136,7 +136,17 @@ od_code od_write_reply_decode(od_reply_kind kind, od_slice message, od_write_rep
 /* ---- IngestChunk ---- */
 
 enum { CHUNK_METADATA = 1, CHUNK_BATCH };
-enum { META_DATABASE = 1, META_TABLE, META_COLUMN, META_TRANSACTION, META_TOKEN, META_EXECUTION, META_FORMAT };
+enum {
+    META_DATABASE = 1,
+    META_TABLE,
+    META_COLUMN,
+    META_TRANSACTION,
+    META_TOKEN,
+    META_EXECUTION,
+    META_FORMAT,
+    META_STATEMENT,
+    META_CATALOG_VERSION
+};
 
 static size_t column_len(const od_wire_column *column)
 {
@@ -163,14 +173,17 @@ static uint8_t *put_metadata(uint8_t *at, const od_ingest_metadata *m)
     at = pb_put_bytes(at, META_TRANSACTION, m->transaction_id);
     at = pb_put_bytes(at, META_TOKEN, m->access_token);
     at = pb_put_bytes(at, META_EXECUTION, m->execution_id);
-    return pb_put_number(at, META_FORMAT, (uint64_t)m->format);
+    at = pb_put_number(at, META_FORMAT, (uint64_t)m->format);
+    at = pb_put_bytes(at, META_STATEMENT, m->statement);
+    return pb_put_number(at, META_CATALOG_VERSION, m->expected_catalog_version);
 }
 
 od_code od_ingest_metadata_encode(const od_ingest_metadata *metadata, od_msg **out, od_error *err)
 {
     const od_ingest_metadata *m = metadata;
-    const od_slice texts[] = {m->database, m->staging_table, m->transaction_id, m->access_token, m->execution_id};
-    size_t size = (size_t)8 * PB_FIELD_MAX, inner;
+    const od_slice texts[] = {m->database,     m->staging_table, m->transaction_id,
+                              m->access_token, m->execution_id,  m->statement};
+    size_t size = (size_t)10 * PB_FIELD_MAX, inner;
     od_msg *body = NULL;
     uint8_t *at;
     od_code rc;
@@ -237,9 +250,13 @@ static od_code read_field(const pb_field *field, od_ingest_metadata *m, od_buf *
         m->format = (od_format)field->number;
         return OD_OK;
     }
+    if (field->type == PB_VARINT && field->field == META_CATALOG_VERSION)
+        m->expected_catalog_version = field->number;
     if (field->type != PB_BYTES)
         return OD_OK;
     switch (field->field) {
+    case META_STATEMENT:
+        return pb_text(field, "statement", &m->statement, err);
     case META_DATABASE:
         return pb_text(field, "database", &m->database, err);
     case META_TABLE:

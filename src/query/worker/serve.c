@@ -190,10 +190,21 @@ static void handle_status(served *s, od_rpc_call *call, od_msg *msg)
 
 /* ---- transactions, IngestData ---- */
 
+static void take_ingest(od_worker *worker, od_rpc_call *call, od_msg *msg)
+{
+    od_ingest_chunk chunk;
+    bool decoded = od_ingest_chunk_decode(od_slice_of(od_msg_data(msg), od_msg_len(msg)), &chunk, NULL) == OD_OK;
+    if (decoded && chunk.is_metadata && chunk.metadata.statement.len > 0)
+        od_feeding_open(worker, call, &chunk.metadata);
+    else
+        od_intake_open(worker, call, msg);
+    od_ingest_chunk_release(&chunk);
+}
+
 void od_worker_take(od_worker *worker, od_rpc_call *call, od_msg *msg)
 {
     if (strcmp(od_rpc_call_path(call), OD_PATH_INGEST) == 0)
-        od_intake_open(worker, call, msg);
+        take_ingest(worker, call, msg);
     else
         od_wtxn_call(worker, call, msg);
 }

@@ -91,6 +91,8 @@ void od_wtxn_reply(od_rpc_call *call, od_reply_kind kind, const od_write_reply *
 
 /* ingest.c */
 void od_intake_open(od_worker *worker, od_rpc_call *call, od_msg *msg);
+/* feeding.c: one with a statement, whose METADATA has come. */
+void od_feeding_open(od_worker *worker, od_rpc_call *call, const od_ingest_metadata *metadata);
 
 void od_run_main(void *arg);                                 /* the run */
 void od_worker_lose(od_worker *worker, const od_error *why); /* a run ended with OD_E_FATAL */

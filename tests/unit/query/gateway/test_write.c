@@ -14,6 +14,7 @@
 #include "arrow/ipc_read.h"
 #include "query/client.h"
 #include "query/gateway.h"
+#include "server/host.h"
 
 static od_error err;
 
@@ -71,7 +72,7 @@ static stand *open_stand(const setup *how)
 {
     stand *s = calloc(1, sizeof *s);
     size_t count;
-    assert_ok(od_engine_open(&(od_engine_options){.threads = 2}, &s->engine, &err));
+    assert_ok(od_engine_open(&(od_engine_options){.threads = 2, .host = od_server_host()}, &s->engine, &err));
     od_worker_options worker = {
         .engine = s->engine, .max_transactions = how->max_transactions, .transaction_idle_ms = how->idle_ms};
     assert_ok(od_worker_create(&worker, &s->worker, &err));
@@ -358,9 +359,15 @@ static void test_versions_change_at_commit(void **state)
 static const od_wire_column columns[] = {{{(const uint8_t *)"i", 1}, {(const uint8_t *)"BIGINT", 6}},
                                          {{(const uint8_t *)"v", 1}, {(const uint8_t *)"VARCHAR", 7}}};
 
-static od_code send_rows(stand *s, od_remote_txn *txn, const char *select, uint64_t *rows)
+/* Of SELECT, through STATEMENT (NULL: into a table). */
+static od_code send_through(stand *s, od_remote_txn *txn, const char *select, const char *statement, uint64_t *rows,
+                            uint64_t *version)
 {
-    od_ingest_options options = {od_slice_str("stage"), columns, 2, OD_FORMAT_NATIVE, {0}};
+    od_ingest_options options = {.staging_table = od_slice_str("stage"),
+                                 .columns = columns,
+                                 .column_count = 2,
+                                 .format = OD_FORMAT_NATIVE,
+                                 .statement = od_slice_str(statement)};
     od_execution_request request = {.sql = od_slice_str(select), .format = OD_FORMAT_NATIVE};
     od_execution *execution;
     od_ingest *ingest;
@@ -377,8 +384,15 @@ static od_code send_rows(stand *s, od_remote_txn *txn, const char *select, uint6
     } while (rc == OD_OK);
     od_execution_end(execution);
     rc = od_ingest_finish(ingest, rows, &err);
+    *version = od_ingest_catalog_version(ingest);
     od_ingest_free(ingest);
     return rc;
+}
+
+static od_code send_rows(stand *s, od_remote_txn *txn, const char *select, uint64_t *rows)
+{
+    uint64_t ignored;
+    return send_through(s, txn, select, NULL, rows, &ignored);
 }
 
 static void ingest(stand *s)
@@ -402,7 +416,8 @@ static void ingest(stand *s)
     od_remote_txn_free(txn);
     /* Left in the middle. */
     txn = begin(s->remote);
-    od_ingest_options options = {od_slice_str("stage"), columns, 2, OD_FORMAT_NATIVE, {0}};
+    od_ingest_options options = {
+        .staging_table = od_slice_str("stage"), .columns = columns, .column_count = 2, .format = OD_FORMAT_NATIVE};
     od_ingest *left;
     assert_ok(od_ingest_open(s->remote, txn, &options, &left, &err));
     od_ingest_free(left);
@@ -426,6 +441,42 @@ static void test_rows_come_in(void **state)
     each_shape(ingest, (setup){0});
 }
 
+static void ingest_through(stand *s)
+{
+    static const char rows_sql[] = "SELECT i, 'value ' || i FROM range(300000) t(i)";
+    uint64_t rows, version, later;
+    size_t seen;
+    assert_ok(run(s->remote, NULL, "CREATE TABLE t (i BIGINT, v VARCHAR)", NULL));
+    assert_ok(send_through(s, NULL, rows_sql, "INSERT INTO t FROM stage", &rows, &version));
+    assert_int_equal(rows, 300000);
+    assert_ok(run(s->remote, NULL, "FROM t WHERE v = 'value ' || i AND rowid = i", &seen));
+    assert_int_equal(seen, 300000);
+    /* Rows change no catalog; a table does. */
+    assert_ok(send_through(s, NULL, rows_sql, "DELETE FROM t USING stage WHERE t.i = stage.i", &rows, &later));
+    assert_int_equal(rows, 300000);
+    assert_true(version != 0 && later == version);
+    assert_ok(send_through(s, NULL, rows_sql, "CREATE TABLE made AS FROM stage", &rows, &later));
+    assert_true(later != version);
+    od_remote_txn *txn = begin(s->remote);
+    assert_ok(send_through(s, txn, rows_sql, "INSERT INTO t FROM stage", &rows, &version));
+    assert_ok(run(s->remote, txn, "FROM t", &seen));
+    assert_int_equal(seen, 300000);
+    assert_ok(od_remote_txn_rollback(txn, (od_interrupt){0}, &err));
+    od_remote_txn_free(txn);
+    assert_int_equal(
+        send_through(s, NULL, rows_sql, "INSERT INTO made SELECT error('no'), v FROM stage", &rows, &version),
+        OD_E_INVALID);
+    assert_ok(run(s->remote, NULL, "FROM t", &seen));
+    assert_int_equal(seen, 0);
+    assert_true(none_open_within(s, 5000));
+}
+
+static void test_a_statement_reads_rows(void **state)
+{
+    (void)state;
+    each_shape(ingest_through, (setup){0});
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -437,6 +488,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_several_results_at_once),
         cmocka_unit_test(test_versions_change_at_commit),
         cmocka_unit_test(test_rows_come_in),
+        cmocka_unit_test(test_a_statement_reads_rows),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
