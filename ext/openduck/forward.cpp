@@ -2,6 +2,7 @@
 
 #include "openduck/forward_classify.hpp"
 #include "openduck/forward_rewrite.hpp"
+#include "openduck/forward_sql.hpp"
 #include "openduck/transaction.hpp"
 
 #include "duckdb/main/client_data.hpp"
@@ -133,9 +134,9 @@ void ForwardState::EndPlanning() {
 shared_ptr<ForwardedStatement> ForwardState::Write(ClientContext &context, const SQLStatement &statement, bool bound) {
 	auto result = make_shared_ptr<ForwardedStatement>();
 	result->original = statement.Copy();
-	result->statement = statement.Copy();
+	auto written = statement.Copy();
 	ForwardRewriter rewriter(context);
-	rewriter.Rewrite(*result->statement);
+	rewriter.Rewrite(*written);
 	auto target = rewriter.Target();
 	if (!target) {
 		throw NotForwardable("it names nothing remote");
@@ -144,6 +145,7 @@ shared_ptr<ForwardedStatement> ForwardState::Write(ClientContext &context, const
 		throw NotForwardable("all its names are known here");
 	}
 	auto &transaction = OpenDuckTransaction::Get(context, *target);
+	result->sql = StatementToSql(*written);
 	result->catalog = target->GetName();
 	result->remote = target->SharedRemote();
 	result->catalog_version = transaction.Snapshot(context)->version;

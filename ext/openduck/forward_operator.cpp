@@ -2,36 +2,18 @@
 
 #include "openduck/forward_rewrite.hpp"
 #include "openduck/forward_sql.hpp"
-#include "openduck/pushdown.hpp"
 #include "openduck/scan.hpp"
 #include "openduck/transaction.hpp"
 
 #include "duckdb/common/exception/transaction_exception.hpp"
 #include "duckdb/execution/physical_operator.hpp"
 #include "duckdb/execution/physical_plan_generator.hpp"
-#include "duckdb/parser/parsed_expression_iterator.hpp"
-#include "duckdb/parser/parser.hpp"
 
 namespace openduck {
 
 //===--------------------------------------------------------------------===//
-// Text
+// ForwardedStatement
 //===--------------------------------------------------------------------===//
-string ForwardedStatement::Sql() const {
-	return StatementToSql(*statement);
-}
-
-string ForwardedStatement::WriteSql(ClientContext &context) {
-	if (!parameters.empty()) {
-		auto filled = original->Copy();
-		ForwardRewriter rewriter(context);
-		rewriter.SetValues(parameters);
-		rewriter.Rewrite(*filled);
-		return StatementToSql(*filled);
-	}
-	return Sql();
-}
-
 bool ForwardedStatement::HasAllValues() const {
 	for (auto &entry : parameters) {
 		if (!entry.second || !entry.second->return_type.IsValid()) {
@@ -45,7 +27,8 @@ void ForwardedStatement::Describe(ClientContext &context, OpenDuckTransaction &t
 	names.clear();
 	types.clear();
 	auto txn = transaction.Server(context, ServerUse::STATEMENT);
-	for (auto &column : remote->Describe(context, txn, WriteSql(context), &catalog_version)) {
+	ParameterPayload values(parameters);
+	for (auto &column : remote->Describe(context, txn, sql, &catalog_version, values.Bytes())) {
 		names.push_back(column.name);
 		types.push_back(column.type);
 	}
@@ -88,8 +71,11 @@ public:
 		InsertionOrderPreservingMap<string> result;
 		result["Endpoint"] = forwarded->remote->Authority();
 		result["Database"] = forwarded->remote->Database();
-		result["Remote SQL"] = forwarded->Sql();
+		result["Remote SQL"] = forwarded->sql;
 		return result;
+	}
+	bool RunsAt(const Remote &remote) const {
+		return forwarded->remote.get() == &remote;
 	}
 	bool IsSource() const override {
 		return true;
@@ -128,9 +114,10 @@ private:
 		if (forwarded->writes) {
 			transaction.Wrote(false);
 		}
+		ParameterPayload values(forwarded->parameters);
 		for (idx_t tries = 0;; tries++) {
-			state.stream = RemoteStream::Start(&context, *forwarded->remote, txn, forwarded->WriteSql(context),
-			                                   forwarded->catalog_version, false);
+			state.stream = RemoteStream::Start(&context, *forwarded->remote, txn, forwarded->sql,
+			                                   forwarded->catalog_version, false, values.Bytes());
 			od_error err = {};
 			auto code = state.stream->TryNext(state.first, err);
 			if (code == OD_E_STALE_CATALOG && tries < MAX_REWRITES) {
@@ -155,7 +142,7 @@ private:
 		} catch (NotForwardable &) {
 			throw TransactionException("the remote catalog changed; run the statement again");
 		}
-		forwarded->statement = std::move(statement);
+		forwarded->sql = StatementToSql(*statement);
 		if (forwarded->return_type == StatementReturnType::QUERY_RESULT) {
 			auto planned = forwarded->types;
 			forwarded->Describe(context, transaction);
@@ -171,11 +158,16 @@ private:
 	//! The server's error, unless it knows no better than DuckDB did here.
 	[[noreturn]] void ThrowRemote(const od_error &err) const {
 		auto &local = forwarded->local_error;
-		if (local.HasError() && ((err.kind == OD_KIND_CATALOG && local.Type() == ExceptionType::CATALOG) ||
-		                         (err.kind == OD_KIND_BINDER && local.Type() == ExceptionType::BINDER))) {
-			local.Throw();
+		try {
+			ThrowError(err);
+		} catch (std::exception &ex) {
+			auto type = ErrorData(ex).Type();
+			if (local.HasError() && type == local.Type() &&
+			    (type == ExceptionType::CATALOG || type == ExceptionType::BINDER)) {
+				local.Throw();
+			}
+			throw;
 		}
-		ThrowError(err);
 	}
 
 	//! False at the end of the rows.
@@ -219,7 +211,7 @@ public:
 	}
 	InsertionOrderPreservingMap<string> ParamsToString() const override {
 		InsertionOrderPreservingMap<string> result;
-		result["Remote SQL"] = forwarded->Sql();
+		result["Remote SQL"] = forwarded->sql;
 		return result;
 	}
 	vector<ColumnBinding> GetColumnBindings() override {
@@ -242,6 +234,19 @@ private:
 
 unique_ptr<LogicalOperator> PlanForwarded(shared_ptr<ForwardedStatement> forwarded) {
 	return make_uniq<LogicalForward>(std::move(forwarded));
+}
+
+bool RunsForwarded(const PhysicalOperator &plan, const Remote &remote) {
+	auto forward = dynamic_cast<const PhysicalForward *>(&plan);
+	if (forward) {
+		return forward->RunsAt(remote);
+	}
+	for (auto &child : plan.GetChildren()) {
+		if (RunsForwarded(child.get(), remote)) {
+			return true;
+		}
+	}
+	return false;
 }
 
 } // namespace openduck

@@ -4,9 +4,9 @@
 #pragma once
 
 #include "openduck/catalog.hpp"
+#include "openduck/forward_parameters.hpp"
 
 #include "duckdb/parser/sql_statement.hpp"
-#include "duckdb/planner/expression/bound_parameter_data.hpp"
 #include "duckdb/planner/operator/logical_extension_operator.hpp"
 
 namespace openduck {
@@ -17,30 +17,25 @@ class OpenDuckTransaction;
 struct ForwardedStatement {
 	//! As the user wrote it, to write it anew should the catalog have changed;
 	unique_ptr<SQLStatement> original;
-	//! and with the server's names.
-	unique_ptr<SQLStatement> statement;
+	//! and the text that is sent, with the server's names.
+	string sql;
 	//! The attached catalog's name, and its database.
 	string catalog;
 	shared_ptr<Remote> remote;
-	//! The version of the catalog that STATEMENT is written for; 0: any.
+	//! The version of the catalog that SQL is written for; 0: any.
 	uint64_t catalog_version = 0;
 	vector<string> names;
 	vector<LogicalType> types;
 	StatementReturnType return_type = StatementReturnType::QUERY_RESULT;
 	bool writes = false;
 	bool changes_catalog = false;
-	//! It holds values of one moment of this session.
+	//! SQL holds values of one moment of this session.
 	bool for_one_execution = false;
-	//! Values of the parameters; filled before each execution.
-	case_insensitive_map_t<shared_ptr<BoundParameterData>> parameters;
+	//! The parameters; DuckDB fills in their values before each execution.
+	forward_parameters_t parameters;
 	//! What DuckDB said here before the server was asked; none if it understood the statement.
 	ErrorData local_error;
 
-	//! STATEMENT's text.
-	string Sql() const;
-	//! Writes the text that is sent, with the names of the catalog and the values of the parameters as they are now. Throws
-	//! NotForwardable if it does not fit the server any more.
-	string WriteSql(ClientContext &context);
 	//! False if a parameter's type is not known yet: the statement is planned again when its value is.
 	bool HasAllValues() const;
 	//! Asks the server which columns come back, and notes the version that told. Throws the server's error.
@@ -49,5 +44,8 @@ struct ForwardedStatement {
 
 //! The plan of FORWARDED, a source of its rows.
 unique_ptr<LogicalOperator> PlanForwarded(shared_ptr<ForwardedStatement> forwarded);
+
+//! True if PLAN runs a forwarded statement at REMOTE: that finds out by itself whether it is out of date.
+bool RunsForwarded(const PhysicalOperator &plan, const Remote &remote);
 
 } // namespace openduck

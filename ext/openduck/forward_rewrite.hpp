@@ -11,7 +11,6 @@
 #include "duckdb/parser/query_node/list.hpp"
 #include "duckdb/parser/statement/list.hpp"
 #include "duckdb/parser/tableref/list.hpp"
-#include "duckdb/planner/expression/bound_parameter_data.hpp"
 
 namespace openduck {
 
@@ -36,10 +35,6 @@ public:
 	explicit ForwardRewriter(ClientContext &context) : context(context), names(context) {
 	}
 
-	//! Parameters become these values; else they stay what they are.
-	void SetValues(const case_insensitive_map_t<shared_ptr<BoundParameterData>> &values_p) {
-		values = &values_p;
-	}
 	//! Throws NotForwardable if STATEMENT needs something that only this side has; it is half rewritten then.
 	void Rewrite(SQLStatement &statement);
 
@@ -97,7 +92,6 @@ private:
 	void NamedExprs(vector<unique_ptr<ParsedExpression>> &list);
 	void ColumnRef(unique_ptr<ParsedExpression> &expr);
 	void Constant(unique_ptr<ParsedExpression> &expr);
-	void Parameter(unique_ptr<ParsedExpression> &expr);
 	void Function(unique_ptr<ParsedExpression> &expr);
 	void TableFunction(unique_ptr<ParsedExpression> &expr);
 	void FunctionName(CatalogType type, string &catalog, string &schema, const string &name);
@@ -116,7 +110,6 @@ private:
 	bool holds_values = false;
 	bool needs_server = false;
 	case_insensitive_set_t parameters;
-	optional_ptr<const case_insensitive_map_t<shared_ptr<BoundParameterData>>> values;
 };
 
 } // namespace openduck

@@ -132,7 +132,8 @@ void ForwardRewriter::Expr(unique_ptr<ParsedExpression> &expr) {
 	case ExpressionClass::FUNCTION:
 		return Function(expr);
 	case ExpressionClass::PARAMETER:
-		return Parameter(expr);
+		parameters.insert(expr->Cast<ParameterExpression>().identifier);
+		return;
 	case ExpressionClass::BOUND_EXPRESSION:
 		throw NotForwardable("an expression that is bound here already");
 	case ExpressionClass::SUBQUERY:
@@ -187,34 +188,6 @@ void ForwardRewriter::Constant(unique_ptr<ParsedExpression> &expr) {
 	}
 	auto alias = expr->GetAlias();
 	expr = std::move(Parser::ParseExpressionList(sql)[0]);
-	expr->SetAlias(alias);
-}
-
-//! VALUE as an expression of exactly its type.
-static unique_ptr<ParsedExpression> Literal(const Value &value) {
-	string sql;
-	if (LiteralToSql(value, sql)) {
-		return std::move(Parser::ParseExpressionList(sql)[0]);
-	}
-	auto type = value.type();
-	if (type.id() == LogicalTypeId::STRING_LITERAL || type.id() == LogicalTypeId::VARCHAR) {
-		return make_uniq<ConstantExpression>(Value(StringValue::Get(value)));
-	}
-	return std::move(Parser::ParseExpressionList("CAST(" + value.ToSQLString() + " AS " + type.ToString() + ")")[0]);
-}
-
-void ForwardRewriter::Parameter(unique_ptr<ParsedExpression> &expr) {
-	auto &name = expr->Cast<ParameterExpression>().identifier;
-	parameters.insert(name);
-	if (!values) {
-		return;
-	}
-	auto value = values->find(name);
-	if (value == values->end() || !value->second) {
-		return;
-	}
-	auto alias = expr->GetAlias();
-	expr = Literal(value->second->GetValue());
 	expr->SetAlias(alias);
 }
 

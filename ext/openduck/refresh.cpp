@@ -227,6 +227,9 @@ private:
 				stale = true;
 				continue;
 			}
+			if (RunsForwarded(prepared.physical_plan->Root(), transaction.get().catalog.GetRemote())) {
+				continue;
+			}
 			auto scan = FirstScan(scans, transaction.get().catalog);
 			if (!scan) {
 				stale |= !transaction.get().Confirm(context, true);

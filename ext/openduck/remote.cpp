@@ -33,7 +33,7 @@ bool RemoteStream::Interrupted(void *arg) {
 
 unique_ptr<RemoteStream> RemoteStream::Start(optional_ptr<ClientContext> context, Remote &remote,
                                              const od_remote_txn *txn, const string &sql, uint64_t catalog_version,
-                                             bool describe_only) {
+                                             bool describe_only, od_slice parameters) {
 	auto stream = make_uniq<RemoteStream>();
 	stream->context = context;
 	auto statement_id = context ? RemoteClientState::Get(*context)->StatementId() : string();
@@ -46,6 +46,7 @@ unique_ptr<RemoteStream> RemoteStream::Start(optional_ptr<ClientContext> context
 	query.interrupt.check = Interrupted;
 	query.interrupt.arg = stream.get();
 	query.txn = txn;
+	query.parameters = parameters;
 	od_error err = {};
 	if (od_remote_execute(remote.Handle(), &query, &stream->result, &err) != OD_OK) {
 		ThrowError(err);
@@ -193,8 +194,8 @@ unique_ptr<ColumnDataCollection> Remote::Query(optional_ptr<ClientContext> conte
 }
 
 vector<RemoteColumn> Remote::Describe(ClientContext &context, const od_remote_txn *txn, const string &sql,
-                                      uint64_t *version) {
-	auto stream = RemoteStream::Start(&context, *this, txn, sql, 0, true);
+                                      uint64_t *version, od_slice parameters) {
+	auto stream = RemoteStream::Start(&context, *this, txn, sql, 0, true, parameters);
 	vector<RemoteColumn> result;
 	RemotePayload payload;
 	while (stream->Next(payload)) {

@@ -42,9 +42,10 @@ public:
 	//! itself.
 	unique_ptr<ColumnDataCollection> Query(optional_ptr<ClientContext> context, const od_remote_txn *txn,
 	                                       const string &sql, const vector<LogicalType> &types, uint64_t *version);
-	//! The columns that SQL would give, without running it. Types come from the server's text, bound with CONTEXT.
+	//! The columns that SQL would give with the values PARAMETERS, without running it. Types come from the server's text,
+	//! bound with CONTEXT.
 	vector<RemoteColumn> Describe(ClientContext &context, const od_remote_txn *txn, const string &sql,
-	                              uint64_t *version);
+	                              uint64_t *version, od_slice parameters = {nullptr, 0});
 
 private:
 	explicit Remote(od_remote *handle_p) : handle(handle_p) {

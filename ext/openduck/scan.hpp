@@ -76,10 +76,11 @@ struct RemotePayload {
 class RemoteStream {
 public:
 	~RemoteStream();
-	//! Sends SQL, which runs in TXN (null: by itself). While a call blocks, the interrupt of CONTEXT (may be null) is looked
-	//! at.
+	//! Sends SQL, which runs in TXN (null: by itself), with the values PARAMETERS (see od_remote_query). While a call blocks,
+	//! the interrupt of CONTEXT (may be null) is looked at.
 	static unique_ptr<RemoteStream> Start(optional_ptr<ClientContext> context, Remote &remote, const od_remote_txn *txn,
-	                                      const string &sql, uint64_t catalog_version, bool describe_only);
+	                                      const string &sql, uint64_t catalog_version, bool describe_only,
+	                                      od_slice parameters = {nullptr, 0});
 	enum class Got : uint8_t { PAYLOAD, END, NOTHING_YET };
 	//! The next payload; NOTHING_YET after WAIT_MS without one. One thread at a time.
 	Got NextWithin(int64_t wait_ms, RemotePayload &payload);
