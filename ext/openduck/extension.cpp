@@ -7,6 +7,7 @@
 #include "openduck/refresh.hpp"
 #include "openduck/secret.hpp"
 #include "openduck/server_value.hpp"
+#include "openduck/write_copy.hpp"
 
 #include "duckdb/main/extension/extension_loader.hpp"
 
@@ -30,6 +31,7 @@ DUCKDB_CPP_EXTENSION_ENTRY(openduck, loader) {
 	openduck::RegisterOptimizer(loader);
 	openduck::RegisterAttach(db, info);
 	openduck::RegisterForward(db);
+	openduck::RegisterCopyDatabase(db);
 	openduck::RegisterRefresh(db, info);
 }
 }

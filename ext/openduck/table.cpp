@@ -50,7 +50,7 @@ unique_ptr<ParsedExpression> ParseExpression(const string &sql) {
 
 //! What the columns do not tell stands in the CREATE statement only.
 bool NeedsStatement(const LoadedRelation &loaded) {
-	for (auto word : {"PRIMARY KEY", "UNIQUE", "CHECK", "FOREIGN KEY", "COLLATE"}) {
+	for (auto word : {"PRIMARY KEY", "UNIQUE", "CHECK", "FOREIGN KEY", "COLLATE", "GENERATED"}) {
 		if (loaded.sql.find(word) != string::npos) {
 			return true;
 		}
@@ -104,6 +104,16 @@ bool IsKnownHere(ClientContext &context, ParsedExpression &expression) {
 	ParsedExpressionIterator::EnumerateChildren(
 	    expression, [&](unique_ptr<ParsedExpression> &child) { known = known && IsKnownHere(context, *child); });
 	return known;
+}
+
+//! How column NAME is computed; null if it is not, or if only the server can: then it is an ordinary one here.
+unique_ptr<ParsedExpression> GeneratedExpression(ClientContext &context, CreateTableInfo &statement,
+                                                 const string &name) {
+	if (!statement.columns.ColumnExists(name) || !statement.columns.GetColumn(name).Generated()) {
+		return nullptr;
+	}
+	auto result = statement.columns.GetColumn(name).GeneratedExpression().Copy();
+	return IsKnownHere(context, *result) ? std::move(result) : nullptr;
 }
 
 void AddConstraints(ClientContext &context, CreateTableInfo &info, vector<unique_ptr<Constraint>> &constraints) {
@@ -176,8 +186,12 @@ OpenDuckTableEntry::Parts OpenDuckTableEntry::Build(RemoteTypes &types, SchemaCa
 			parts.odd_columns[names[i]] = ErrorData(ex).RawMessage();
 		}
 		ColumnDefinition definition(names[i], type);
+		auto generated = statement ? GeneratedExpression(types.context, *statement, column.name) : nullptr;
+		if (generated) {
+			definition = ColumnDefinition(names[i], type, std::move(generated), TableColumnType::GENERATED);
+		}
 		definition.SetComment(column.comment);
-		if (!loaded.is_view && !column.default_sql.IsNull()) {
+		if (!loaded.is_view && !definition.Generated() && !column.default_sql.IsNull()) {
 			auto expression = ParseExpression(StringValue::Get(column.default_sql));
 			if (expression) {
 				definition.SetDefaultValue(IsSameEverywhere(*expression) ? std::move(expression)

@@ -13,8 +13,9 @@
 
 namespace openduck {
 
-//! The columns are the server's, also generated ones: it computes them. Defaults and constraints are for show and not
-//! bound here, since they may name macros, sequences and types that only the server has.
+//! The columns are the server's. Generated ones are computed here if they can be, as by any DuckDB, else they are ordinary
+//! ones here. Defaults and checks are for show where they are bound, since they may name macros, sequences and types that
+//! only the server has.
 //! Also stands for the rows of a view, see view.hpp.
 class OpenDuckTableEntry : public TableCatalogEntry {
 public:
