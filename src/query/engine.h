@@ -73,7 +73,8 @@ const char *od_engine_database_name(const od_engine *engine, size_t i);
 bool od_engine_has_database(const od_engine *engine, od_slice name);
 const char *od_engine_version(void); /* "v1.5.5" */
 
-/* Changes whenever a statement that may have changed a catalog begins or ends; unlike that of any other instance. */
+/* Changes whenever a statement that may have changed a catalog begins or ends, and for what a transaction did when it is committed;
+ * unlike that of any other instance. */
 uint64_t od_engine_catalog_version(const od_engine *engine);
 
 /* ---- transactions ----
@@ -96,7 +97,7 @@ void od_txn_unref(od_txn *txn); /* the last one rolls back what is not over. NUL
 OD_MUST_CHECK od_code od_txn_commit(od_txn *txn, od_error *err);
 /* Stops what runs in it, waits for that, and rolls back. WHY is what later users are told. OD_E_NO_TRANSACTION: it is over. */
 OD_MUST_CHECK od_code od_txn_rollback(od_txn *txn, const char *why, od_error *err);
-/* Of the catalog as it sees it. */
+/* Of the catalog as it sees it: when it began, or its own alone once it has changed it. */
 uint64_t od_txn_catalog_version(od_txn *txn);
 
 /* ---- rows that come in ---- */

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/ident.h"
 #include "query/engine/engine_internal.h"
+#include "query/engine/txn_internal.h"
 #include "base/banned.h"
 
 /* Below what peers of the earlier protocol take as one message, 4 MiB. */
@@ -275,6 +276,8 @@ od_code od_engine_open(const od_engine_options *options, od_engine **out, od_err
     engine->batch_bytes = options->batch_bytes > 0 ? options->batch_bytes : BATCH_BYTES;
     engine->max_payload = options->max_payload > 0 ? options->max_payload : OD_RPC_MAX_MESSAGE - CHUNK_HEAD;
     atomic_init(&engine->catalog_version, random_base());
+    /* From another half of the numbers, so that they never meet. */
+    atomic_init(&engine->private_version, random_base() | (uint64_t)1 << 63);
     atomic_init(&engine->data_version, 1);
     OD_TRY(choose_spool_dir(engine, options, err));
     OD_TRY(open_instance(engine, options, err));
@@ -333,4 +336,9 @@ const char *od_engine_version(void)
 uint64_t od_engine_catalog_version(const od_engine *engine)
 {
     return atomic_load(&engine->catalog_version);
+}
+
+uint64_t od_engine_private_version(od_engine *engine)
+{
+    return (atomic_fetch_add(&engine->private_version, 1) + 1) | (uint64_t)1 << 63;
 }

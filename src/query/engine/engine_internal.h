@@ -97,7 +97,8 @@ struct od_engine {
     const od_engine_host *host;
     size_t batch_bytes, max_payload;
     _Atomic uint64_t catalog_version;
-    _Atomic uint64_t data_version; /* changes when a statement that may write begins or ends */
+    _Atomic uint64_t private_version; /* the last one that a transaction's own catalog had */
+    _Atomic uint64_t data_version;    /* changes when a statement that may write begins or ends */
 };
 
 /* ---- results as arrays (plain.c): PLAIN and LOSSLESS ---- */

@@ -61,24 +61,28 @@ void od_engine_changed(od_engine *engine, od_effect effect)
         atomic_fetch_add(&engine->catalog_version, 1); /* 0 means "any" */
 }
 
-/* Of a statement that changes the catalog: the version that it makes is also that of its transaction. */
-static void take_version(od_execution *execution, od_effect effect)
+/* A statement of this effect begins or has ended. What a transaction changes is its own until it is committed, and so is the version
+ * that its catalog has; but for what it does outside of it (ATTACH, SET GLOBAL). */
+static void note_change(od_execution *execution, od_effect effect)
 {
+    od_txn *txn = execution->txn;
+    if (txn == NULL || effect == OD_EFFECT_ANYTHING)
+        od_engine_changed(execution->engine, effect);
     if (effect != OD_EFFECT_DEFINES && effect != OD_EFFECT_ANYTHING)
         return;
-    execution->catalog_version = od_engine_catalog_version(execution->engine);
-    if (execution->txn != NULL)
-        od_txn_set_catalog_version(execution->txn, execution->catalog_version);
+    if (txn != NULL)
+        od_txn_set_catalog_version(txn, od_engine_private_version(execution->engine));
+    execution->catalog_version =
+        txn != NULL ? od_txn_catalog_version(txn) : od_engine_catalog_version(execution->engine);
 }
 
 static void begin_effect(od_execution *execution, od_effect effect)
 {
-    od_engine_changed(execution->engine, effect);
     if (effect == OD_EFFECT_ANYTHING)
         execution->lease->soiled = true;
     if (execution->txn != NULL && effect > execution->txn->effect)
         execution->txn->effect = effect;
-    take_version(execution, effect);
+    note_change(execution, effect);
     execution->effect = effect;
     if (effect != OD_EFFECT_READS)
         atomic_store(&execution->changes, true);
@@ -88,8 +92,7 @@ static void end_effect(od_execution *execution)
 {
     od_effect effect = execution->effect;
     execution->effect = OD_EFFECT_READS;
-    od_engine_changed(execution->engine, effect);
-    take_version(execution, effect);
+    note_change(execution, effect);
 }
 
 /* ---- preparing ---- */
@@ -287,6 +290,8 @@ static od_code run_through(od_execution *execution, idx_t index, od_error *err)
     duckdb_destroy_result(&result);
     duckdb_destroy_prepare(&prepared);
     end_effect(execution);
+    /* What came before the interrupt must not stay without what was to come after it. */
+    execution->torn = rc == OD_E_CANCELLED && atomic_load(&execution->changes);
     return rc;
 }
 
@@ -313,6 +318,9 @@ static void close_result(od_execution *execution)
     /* DuckDB's threads may still be at work for it: the transaction's next statement would wait for them. */
     if (execution->txn != NULL && !execution->drained && (execution->pending != NULL || execution->has_result))
         duckdb_interrupt(execution->lease->connection);
+    /* DuckDB's threads begin with a statement before it is fetched from. */
+    if (execution->started && execution->pending != NULL && execution->effect != OD_EFFECT_READS)
+        execution->torn = true;
     if (execution->pending != NULL)
         duckdb_destroy_pending(&execution->pending);
     if (execution->has_result)

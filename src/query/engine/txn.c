@@ -194,14 +194,16 @@ static od_code commit(od_txn *txn, od_error *err)
 static od_code end(od_txn *txn, bool keep, od_error *err)
 {
     od_effect effect = txn->effect;
-    od_engine_changed(txn->engine, effect);
+    if (keep)
+        od_engine_changed(txn->engine, effect);
     od_code rc = keep ? commit(txn, err) : od_duck_run(txn->lease->connection, "ROLLBACK", err);
     if (rc != OD_OK) {
         /* DuckDB rolls back what it cannot commit; should a transaction be left, the connection goes with it. */
         od_duck_try(txn->lease->connection, "ROLLBACK");
         txn->lease->soiled = true;
     }
-    od_engine_changed(txn->engine, effect);
+    if (keep)
+        od_engine_changed(txn->engine, effect);
     if (effect == OD_EFFECT_ANYTHING)
         txn->lease->soiled = true;
     return rc;

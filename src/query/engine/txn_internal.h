@@ -56,6 +56,8 @@ void od_execution_cut(od_execution *execution, const char *why);
 
 /* Called before a statement of this effect begins and after it ended. */
 void od_engine_changed(od_engine *engine, od_effect effect);
+/* A version that no catalog had or will have but that of one transaction. */
+uint64_t od_engine_private_version(od_engine *engine);
 
 od_lease_pool *od_engine_pool(od_engine *engine, od_slice database, od_error *err);
 

@@ -334,18 +334,56 @@ static void test_several_results_at_once(void **state)
     each_shape(side_by_side, (setup){0});
 }
 
+/* That an answer to SQL tells. */
+static uint64_t version_after(od_remote *remote, const od_remote_txn *txn, const char *sql)
+{
+    od_remote_query query = {.sql = od_slice_str(sql), .format = OD_FORMAT_NATIVE, .txn = txn};
+    od_result *result;
+    od_msg *owner;
+    od_slice payload;
+    assert_ok(od_remote_execute(remote, &query, &result, &err));
+    do {
+        assert_ok(od_result_next(result, &owner, &payload, &err));
+        od_msg_unref(owner);
+    } while (owner != NULL);
+    uint64_t version = od_result_catalog_version(result);
+    od_result_free(result);
+    return version;
+}
+
 static void versions(stand *s)
 {
+    assert_ok(run(s->remote, NULL, "CREATE TABLE rows_only (i BIGINT)", NULL));
+    uint64_t before = version_after(s->remote, NULL, "SELECT 1");
+    /* Rows change none. */
+    assert_int_equal(version_after(s->remote, NULL, "INSERT INTO rows_only VALUES (1)"), before);
+    assert_int_equal(version_after(s->remote, NULL, "DELETE FROM rows_only"), before);
+    assert_int_equal(version_after(s->remote, NULL, "TRUNCATE rows_only"), before);
     od_remote_txn *txn = begin(s->remote);
-    uint64_t before = od_engine_catalog_version(s->engine);
     assert_int_equal(od_remote_txn_catalog_version(txn), before);
-    assert_ok(run(s->remote, txn, "CREATE TABLE t (i BIGINT)", NULL));
-    uint64_t during = od_engine_catalog_version(s->engine);
-    assert_true(during != before);
+    assert_int_equal(version_after(s->remote, txn, "INSERT INTO rows_only VALUES (1)"), before);
+    /* A table changes its own alone, each time. */
+    uint64_t own = version_after(s->remote, txn, "CREATE TABLE t (i BIGINT)");
+    assert_true(own != before && own != 0);
+    assert_int_equal(version_after(s->remote, txn, "SELECT 1"), own);
+    assert_true(version_after(s->remote, txn, "DROP TABLE t") != own);
+    assert_int_equal(version_after(s->remote, NULL, "SELECT 1"), before);
     assert_ok(od_remote_txn_commit(txn, (od_interrupt){0}, &err));
-    assert_true(od_engine_catalog_version(s->engine) != during);
-    assert_int_equal(od_remote_txn_catalog_version(txn), od_engine_catalog_version(s->engine));
+    uint64_t after = version_after(s->remote, NULL, "SELECT 1");
+    assert_true(after != before && after != own);
+    assert_int_equal(od_remote_txn_catalog_version(txn), after);
     od_remote_txn_free(txn);
+    /* What is undone, and what changes rows only, changes nobody's. */
+    txn = begin(s->remote);
+    assert_true(version_after(s->remote, txn, "CREATE TABLE t (i BIGINT)") != after);
+    assert_ok(od_remote_txn_rollback(txn, (od_interrupt){0}, &err));
+    od_remote_txn_free(txn);
+    txn = begin(s->remote);
+    assert_int_equal(version_after(s->remote, txn, "UPDATE rows_only SET i = 2"), after);
+    assert_ok(od_remote_txn_commit(txn, (od_interrupt){0}, &err));
+    assert_int_equal(od_remote_txn_catalog_version(txn), after);
+    od_remote_txn_free(txn);
+    assert_int_equal(version_after(s->remote, NULL, "SELECT 1"), after);
 }
 
 static void test_versions_change_at_commit(void **state)
