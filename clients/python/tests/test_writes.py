@@ -133,6 +133,50 @@ def test_update_and_delete_by_a_frame(db):
     assert changes is not None and gone is not None
 
 
+def test_a_function_of_this_side_computes_what_is_written(db):
+    con, other = db
+    con.execute("INSERT INTO w (i) VALUES (1), (2), (3)")
+    con.create_function("shout", lambda i: "!" * i, ["INTEGER"], "VARCHAR")
+    con.execute("UPDATE w SET s = shout(i)")
+    con.execute("DELETE FROM w WHERE shout(i) = '!!'")
+    assert con.execute("INSERT INTO w SELECT i + 10, shout(i) FROM w RETURNING i").fetchall() == [(11,), (13,)]
+    assert rows(other) == [(1, "!"), (3, "!!!"), (11, "!"), (13, "!!!")]
+
+
+def test_files_are_those_of_this_side(db, tmp_path):
+    con, other = db
+    con.execute("INSERT INTO w SELECT range, 's' || range FROM range(2000)")
+    con.execute(f"COPY w TO '{tmp_path}/w.csv'")
+    con.execute(f"COPY (FROM w WHERE i < 100) TO '{tmp_path}/w.parquet'")
+    con.execute("DELETE FROM w")
+    con.execute(f"COPY w FROM '{tmp_path}/w.csv'")
+    assert other.execute("SELECT count(*), sum(i) FROM w").fetchone() == (2000, sum(range(2000)))
+    con.execute(f"CREATE OR REPLACE TABLE made AS FROM '{tmp_path}/w.parquet'")
+    con.execute(f"UPDATE w SET s = 'x' FROM '{tmp_path}/w.parquet' p WHERE w.i = p.i")
+    assert other.execute("SELECT (SELECT count(*) FROM made), count(*) FROM w WHERE s = 'x'").fetchone() == (100, 100)
+
+
+def test_an_interrupted_write_leaves_nothing(db):
+    con, other = db
+    con.execute("CREATE OR REPLACE TABLE target(i BIGINT)")
+    over = threading.Event()
+
+    def interrupt():
+        while not over.wait(0.2):
+            con.interrupt()
+
+    thread = threading.Thread(target=interrupt, daemon=True)
+    thread.start()
+    with pytest.raises(duckdb.InterruptException):
+        # Without an end that a test would see: only the interrupt ends it.
+        con.execute("INSERT INTO target SELECT a.range FROM range(10000000000) a")
+    over.set()
+    thread.join()
+    assert rows(other, "target") == []
+    con.execute("INSERT INTO target VALUES (1)")
+    assert rows(other, "target") == [(1,)]
+
+
 # ---------------------------------------------------------------- transactions
 
 
