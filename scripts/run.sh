@@ -82,6 +82,8 @@ Serving until Ctrl-C. In another terminal, from this folder:
   .deps/venv/bin/duckdb -unsigned          DuckDB's shell; then:
     $head
     SHOW TABLES FROM cloud;
+  make wheel; build/client-venv/bin/python     Python; then:
+    import openduck; con = openduck.connect('flights', endpoint='$url')
   $openduck query 'FROM flights LIMIT 3' --endpoint $url
   $openduck status --endpoint $url
 TEXT
