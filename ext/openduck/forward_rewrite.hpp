@@ -109,6 +109,8 @@ private:
 	bool stored = false;
 	bool holds_values = false;
 	bool needs_server = false;
+	//! An expression, read from its text, would be called by another name.
+	bool reads_otherwise = false;
 	case_insensitive_set_t parameters;
 };
 

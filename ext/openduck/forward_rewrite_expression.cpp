@@ -109,15 +109,24 @@ void ForwardRewriter::OptionalExpr(unique_ptr<ParsedExpression> &expr) {
 	}
 }
 
+static bool HasStar(const ParsedExpression &expr) {
+	bool result = false;
+	ParsedExpressionIterator::VisitExpressionClass(expr, ExpressionClass::STAR,
+	                                               [&](const ParsedExpression &) { result = true; });
+	return result;
+}
+
 void ForwardRewriter::NamedExprs(vector<unique_ptr<ParsedExpression>> &list) {
 	for (auto &expr : list) {
-		if (expr->HasAlias() || expr->GetExpressionClass() == ExpressionClass::STAR) {
+		// A star stands for columns that have names.
+		if (expr->HasAlias() || HasStar(*expr)) {
 			Expr(expr);
 			continue;
 		}
 		auto name = expr->GetName();
+		reads_otherwise = false;
 		Expr(expr);
-		if (expr->GetName() != name) {
+		if (reads_otherwise || expr->GetName() != name) {
 			expr->SetAlias(name);
 		}
 	}
@@ -140,6 +149,8 @@ void ForwardRewriter::Expr(unique_ptr<ParsedExpression> &expr) {
 		Query(*expr->Cast<SubqueryExpression>().subquery->node);
 		break;
 	case ExpressionClass::CAST:
+		// A type that the parser has put in (INTERVAL 1 DAY) is written otherwise when it is read from a text.
+		reads_otherwise |= !expr->Cast<CastExpression>().cast_type.IsUnbound();
 		Type(expr->Cast<CastExpression>().cast_type);
 		break;
 	case ExpressionClass::STAR:
@@ -274,6 +285,13 @@ void ForwardRewriter::SequenceArgument(ParsedExpression &argument) {
 }
 
 void ForwardRewriter::Star(StarExpression &expr) {
+	bool named = false;
+	for (auto &column : expr.exclude_list) {
+		named |= names.IsTarget(column.catalog);
+	}
+	if (!named) {
+		return;
+	}
 	qualified_column_set_t excluded;
 	for (auto &column : expr.exclude_list) {
 		auto name = column;

@@ -81,8 +81,8 @@ MANIPULATIONS = (
     "INSERT INTO cloud.inv (id, nm, price) VALUES (7, 'G', DEFAULT) RETURNING *, price * 2 AS double, id + 1",
     "INSERT INTO cloud.inv BY NAME SELECT 12 AS id, 'L' AS nm",
     "INSERT INTO cloud.inv SELECT id + 100, lower(nm), price, qty FROM cloud.inv",
-    "INSERT INTO cloud.inv AS x VALUES (1, 'A', 2, 3) ON CONFLICT (id) DO UPDATE SET price = excluded.price, qty = x.qty + 1"
-    " WHERE x.id < 10",
+    "INSERT INTO cloud.inv AS x VALUES (1, 'A', 2, 3) ON CONFLICT (id) DO UPDATE SET price = excluded.price,"
+    " qty = x.qty + 1 WHERE x.id < 10",
     "INSERT INTO cloud.inv (id, nm) VALUES (1, 'Z') ON CONFLICT DO NOTHING",
     "INSERT OR IGNORE INTO cloud.inv (id, nm) VALUES (2, 'Z'), (40, 'Y')",
     "INSERT OR REPLACE INTO cloud.inv VALUES (2, 'BB', 3, 4)",
@@ -92,8 +92,8 @@ MANIPULATIONS = (
     "INSERT INTO cloud.fed (m) VALUES ('sad')",
     "INSERT INTO cloud.s2.inv SELECT nm FROM cloud.inv WHERE id = 1",
     "UPDATE cloud.inv SET qty = qty + 1, price = 1e1 WHERE id IN (SELECT id FROM cloud.ids)",
-    "UPDATE cloud.inv SET nm = lower(cloud.main.inv.nm) WHERE cloud.inv.id = (SELECT max(id) FROM cloud.ids WHERE id < 9)"
-    " RETURNING id, upper(cloud.inv.nm)",
+    "UPDATE cloud.inv SET nm = lower(cloud.main.inv.nm) WHERE cloud.inv.id ="
+    " (SELECT max(id) FROM cloud.ids WHERE id < 9) RETURNING id, upper(cloud.inv.nm)",
     "UPDATE cloud.inv AS t SET qty = i.id * 10 FROM cloud.ids i WHERE t.id = i.id RETURNING t.*",
     "UPDATE cloud.inv SET price = DEFAULT WHERE id = 1",
     "WITH k AS (SELECT 3 AS id) UPDATE cloud.inv SET qty = -1 WHERE id IN (SELECT id FROM k)",

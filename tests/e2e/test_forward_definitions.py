@@ -3,20 +3,37 @@
 import duckdb
 import pytest
 import services
-from test_forward import con, run, server, twin  # noqa: F401
+from test_forward import TABLES, run, served, twin
 
 pytestmark = pytest.mark.extension
 
-# Statements after each other; what each gives is compared with a twin's answer.
+
+@pytest.fixture(params=["serve", "stack"])
+def server(request, tmp_path):
+    path = services.make_database(tmp_path / "mydb.duckdb", *TABLES)
+    with served(request.param, path) as s:
+        yield s
+
+
+@pytest.fixture
+def con(server):
+    with services.attached(server) as c:
+        yield c
+
+
+# Statements after each other; what each gives is compared with a twin's answer. An indented line continues the one
+# before.
 STATEMENTS = r"""
 CREATE SCHEMA cloud.s3
 CREATE SCHEMA cloud.s3
 CREATE SCHEMA IF NOT EXISTS cloud.s3
-CREATE TABLE cloud.s3.a (i INTEGER PRIMARY KEY, s VARCHAR NOT NULL DEFAULT 'it''s', d DECIMAL(9, 2) CHECK (d > 0), UNIQUE (s, d))
+CREATE TABLE cloud.s3.a (i INTEGER PRIMARY KEY, s VARCHAR NOT NULL DEFAULT 'it''s', d DECIMAL(9, 2) CHECK (d > 0),
+  UNIQUE (s, d))
 INSERT INTO cloud.s3.a (i, d) VALUES (1, 2.5)
 INSERT INTO cloud.s3.a (i, d) VALUES (2, -1)
 FROM cloud.s3.a
-CREATE TABLE cloud.s3.b (k INTEGER, g INTEGER GENERATED ALWAYS AS (k * 10) VIRTUAL, l VARCHAR[], m MAP(VARCHAR, INTEGER), t STRUCT("a b" INTEGER, c VARCHAR))
+CREATE TABLE cloud.s3.b (k INTEGER, g INTEGER GENERATED ALWAYS AS (k * 10) VIRTUAL, l VARCHAR[], m MAP(VARCHAR,
+  INTEGER), t STRUCT("a b" INTEGER, c VARCHAR))
 INSERT INTO cloud.s3.b (k, l, m, t) VALUES (4, ['x', NULL], MAP {'k': 1}, {'a b': 1, 'c': 'q'})
 FROM cloud.s3.b
 CREATE TABLE cloud.pk (i INTEGER PRIMARY KEY)
@@ -30,7 +47,8 @@ FROM cloud.s3.c
 CREATE TABLE cloud.s3.c AS SELECT 2 AS two
 CREATE TABLE cloud.n0 AS FROM cloud.inv WITH NO DATA
 FROM cloud.n0
-CREATE TABLE cloud.ord AS WITH x AS (SELECT 1 AS i UNION ALL SELECT 2) SELECT i, row_number() OVER (ORDER BY i DESC) AS r FROM x
+CREATE TABLE cloud.ord AS WITH x AS (SELECT 1 AS i UNION ALL SELECT 2) SELECT i, row_number() OVER (ORDER BY i
+  DESC) AS r FROM x
 FROM cloud.ord ORDER BY i
 ALTER TABLE cloud.s3.b ADD COLUMN "new col" INTEGER DEFAULT 7
 ALTER TABLE cloud.s3.b ADD COLUMN IF NOT EXISTS "new col" INTEGER
@@ -63,7 +81,8 @@ INSERT INTO cloud.s3.c VALUES (1)
 CREATE VIEW cloud.v AS SELECT i, s FROM cloud.s3.a WHERE cloud.s3.a.i > 0
 FROM cloud.v
 CREATE VIEW cloud.v AS SELECT 1
-CREATE OR REPLACE VIEW cloud.v (x, "y z") AS WITH q AS (FROM cloud.s3.a) SELECT q.i, (SELECT max(d) FROM cloud.s3.a) FROM q
+CREATE OR REPLACE VIEW cloud.v (x, "y z") AS WITH q AS (FROM cloud.s3.a) SELECT q.i, (SELECT max(d) FROM
+  cloud.s3.a) FROM q
 FROM cloud.v
 CREATE VIEW IF NOT EXISTS cloud.v AS SELECT 1
 CREATE VIEW cloud.w AS FROM cloud.v ORDER BY x LIMIT 1
@@ -111,7 +130,8 @@ CREATE TYPE cloud.feeling AS ENUM ('x')
 CREATE TYPE cloud.point AS STRUCT(x INTEGER, "y y" INTEGER)
 CREATE TYPE cloud.s3.number AS DECIMAL(9, 3)
 CREATE TYPE cloud.names AS ENUM (SELECT s FROM cloud.s3.a)
-CREATE TABLE cloud.typed (f cloud.feeling, p cloud.point, n cloud.s3.number, l cloud.feeling[], m cloud.names DEFAULT 'it''s')
+CREATE TABLE cloud.typed (f cloud.feeling, p cloud.point, n cloud.s3.number, l cloud.feeling[], m cloud.names
+  DEFAULT 'it''s')
 INSERT INTO cloud.typed (f, p, n, l) VALUES ('ok', {'x': 1, 'y y': 2}, 1.5, ['ok', 'so''so'])
 FROM cloud.typed
 SELECT 'ok'::cloud.feeling, CAST(1.25 AS cloud.s3.number)
@@ -154,6 +174,10 @@ DROP TABLE cloud."new ""t"" x"
 """
 
 
+def statements(text):
+    return text.strip().replace("\n  ", " ").splitlines()
+
+
 def answer(con, sql):
     try:
         names, rows = run(con, sql)
@@ -162,10 +186,10 @@ def answer(con, sql):
         return type(e).__name__, str(e)
 
 
-def test_definitions_do_what_they_do_in_a_database_of_ones_own(con):  # noqa: F811
+def test_definitions_do_what_they_do_in_a_database_of_ones_own(con):
     local = twin()
     wrong = []
-    for sql in STATEMENTS.strip().splitlines():
+    for sql in statements(STATEMENTS):
         expected, got = answer(local, sql), answer(con, sql)
         # Of an error only the class counts.
         if isinstance(expected[0], str):
@@ -229,10 +253,10 @@ DROP TABLE t
 @pytest.mark.parametrize(
     "use", ["USE cloud", "USE cloud.main", "SET search_path = 'cloud'", "SET schema = 'cloud.main'"]
 )
-def test_in_use_names_need_no_catalog(con, use):  # noqa: F811
+def test_in_use_names_need_no_catalog(con, use):
     local = twin()
     wrong = []
-    for sql in [use, *IN_USE.strip().splitlines()]:
+    for sql in [use, *statements(IN_USE)]:
         expected, got = answer(local, sql), answer(con, sql)
         same = expected[0] == got[0] if isinstance(expected[0], str) else expected == got
         if not same:
@@ -240,7 +264,7 @@ def test_in_use_names_need_no_catalog(con, use):  # noqa: F811
     assert not wrong, "\n".join(wrong)
 
 
-def test_another_schema_in_use(con):  # noqa: F811
+def test_another_schema_in_use(con):
     con.execute("USE cloud.s2")
     con.execute("CREATE TABLE here (i INTEGER)")
     con.execute("INSERT INTO here VALUES (1)")
@@ -250,14 +274,14 @@ def test_another_schema_in_use(con):  # noqa: F811
     con.execute("USE memory")
 
 
-def test_an_index_that_exists_is_left(con):  # noqa: F811
+def test_an_index_that_exists_is_left(con):
     con.execute("CREATE INDEX idx ON cloud.ids (id)")
     con.execute("CREATE INDEX IF NOT EXISTS idx ON cloud.ids (id)")
     with pytest.raises(duckdb.CatalogException, match="already exists"):
         con.execute("CREATE INDEX idx ON cloud.ids (id)")
 
 
-def test_what_is_stored_uses_nothing_of_this_side(con):  # noqa: F811
+def test_what_is_stored_uses_nothing_of_this_side(con):
     con.execute("CREATE TABLE l AS SELECT 1 AS i")
     con.execute("CREATE MACRO mine(a) AS a")
     for sql in (
@@ -275,14 +299,14 @@ def test_what_is_stored_uses_nothing_of_this_side(con):  # noqa: F811
         con.execute("CREATE OR REPLACE VIEW cloud.v AS SELECT max(id) AS m FROM ids")
 
 
-def test_a_stored_query_does_not_name_the_database(con, server):  # noqa: F811
+def test_a_stored_query_does_not_name_the_database(con, server):
     con.execute("CREATE VIEW cloud.v AS SELECT i.id FROM cloud.ids i JOIN cloud.main.inv USING (id)")
     with server.client() as c:
         ((sql,),) = c.rows("SELECT sql FROM duckdb_views() WHERE view_name = 'v'")
     assert "mydb" not in sql and "cloud" not in sql, sql
 
 
-def test_definitions_of_another_are_seen(con, server):  # noqa: F811
+def test_definitions_of_another_are_seen(con, server):
     with services.attached(server) as other:
         other.execute("SELECT count(*) FROM cloud.ids").fetchall()
         con.execute("ALTER TABLE cloud.ids ADD COLUMN z INTEGER DEFAULT 4")

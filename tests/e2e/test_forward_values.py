@@ -7,12 +7,25 @@ import uuid
 import duckdb
 import pytest
 import services
-from test_forward import con, remote_sql, server  # noqa: F401
+from test_forward import TABLES, remote_sql, served
 
 pytestmark = pytest.mark.extension
 
 
-def names(con):  # noqa: F811
+@pytest.fixture(params=["serve", "stack"])
+def server(request, tmp_path):
+    path = services.make_database(tmp_path / "mydb.duckdb", *TABLES)
+    with served(request.param, path) as s:
+        yield s
+
+
+@pytest.fixture
+def con(server):
+    with services.attached(server) as c:
+        yield c
+
+
+def names(con):
     return [row[0] for row in con.execute("SELECT nm FROM cloud.inv ORDER BY id").fetchall()]
 
 
@@ -36,7 +49,7 @@ VALUES = {
 }
 
 
-def test_parameters_of_every_kind_arrive_as_they_are(con):  # noqa: F811
+def test_parameters_of_every_kind_arrive_as_they_are(con):
     columns = ["c%d" % i for i in range(len(VALUES))]
     con.execute("CREATE TABLE cloud.p (%s)" % ", ".join("%s %s" % pair for pair in zip(columns, VALUES)))
     marks = ", ".join("?" for _ in columns)
@@ -48,7 +61,7 @@ def test_parameters_of_every_kind_arrive_as_they_are(con):  # noqa: F811
     assert con.execute("FROM cloud.p ORDER BY c0").fetchall() == con.execute("FROM p ORDER BY c0").fetchall()
 
 
-def test_parameters_are_not_text(con):  # noqa: F811
+def test_parameters_are_not_text(con):
     assert (
         remote_sql(con, "UPDATE cloud.inv SET nm = 'x' WHERE id = 3")
         == "UPDATE mydb.main.inv SET nm = 'x' WHERE (id = 3)"
@@ -58,7 +71,7 @@ def test_parameters_are_not_text(con):  # noqa: F811
     assert "$2" in plan and "secret" not in plan
 
 
-def test_prepared_statements_run_with_other_values(con):  # noqa: F811
+def test_prepared_statements_run_with_other_values(con):
     con.execute("PREPARE i AS INSERT INTO cloud.inv (id, nm) VALUES ($1, $2) RETURNING id, nm")
     for i in range(10, 15):
         assert con.execute("EXECUTE i(%d, 'n%d')" % (i, i)).fetchall() == [(i, "n%d" % i)]
@@ -78,7 +91,7 @@ def test_prepared_statements_run_with_other_values(con):  # noqa: F811
         con.execute("EXECUTE gone(1)")
 
 
-def test_values_of_the_session_are_taken_along(con):  # noqa: F811
+def test_values_of_the_session_are_taken_along(con):
     con.execute("SET VARIABLE v = 41")
     con.execute("INSERT INTO cloud.ids VALUES (getvariable('v') + 1)")
     assert (42,) in con.execute("FROM cloud.ids").fetchall()
@@ -99,7 +112,7 @@ def test_values_of_the_session_are_taken_along(con):  # noqa: F811
     assert con.execute("FROM cloud.words").fetchall() == [("ab",)]
 
 
-def test_functions_of_this_side_run_here(con):  # noqa: F811
+def test_functions_of_this_side_run_here(con):
     con.create_function("shout", lambda s: s + "!", ["VARCHAR"], "VARCHAR")
     con.execute("CREATE MACRO plus_one(a) AS a + 1")
     con.execute("INSERT INTO cloud.inv (id, nm) VALUES (plus_one(9), shout('x'))")
@@ -111,7 +124,7 @@ def test_functions_of_this_side_run_here(con):  # noqa: F811
 
 
 @pytest.mark.parametrize("rows", [1000, 30000])
-def test_many_constants(con, rows):  # noqa: F811
+def test_many_constants(con, rows):
     con.execute("CREATE TABLE cloud.many (i INTEGER, s VARCHAR)")
     values = ", ".join("(%d, 'it''s %d')" % (i, i) for i in range(rows))
     assert con.execute("INSERT INTO cloud.many VALUES " + values).fetchall() == [(rows,)]
@@ -120,7 +133,7 @@ def test_many_constants(con, rows):  # noqa: F811
     ]
 
 
-def test_explain_runs_nothing_and_explain_analyze_runs_it_once(con):  # noqa: F811
+def test_explain_runs_nothing_and_explain_analyze_runs_it_once(con):
     con.execute("EXPLAIN DELETE FROM cloud.inv")
     assert names(con) == ["A", "B", "C"]
     con.execute("EXPLAIN ANALYZE INSERT INTO cloud.inv (id, nm) VALUES (9, 'once')")
@@ -129,14 +142,14 @@ def test_explain_runs_nothing_and_explain_analyze_runs_it_once(con):  # noqa: F8
     assert con.execute("SELECT nextval('cloud.seq')").fetchall() == [(10,)]
 
 
-def test_a_result_that_is_closed_early_is_done(con):  # noqa: F811
+def test_a_result_that_is_closed_early_is_done(con):
     con.execute("INSERT INTO cloud.ids SELECT i FROM range(100000) r(i) RETURNING id")
     assert con.fetchone() == (0,)
     assert con.execute("SELECT count(*) FROM cloud.ids").fetchall() == [(100002,)]
 
 
 @pytest.mark.parametrize("after", [1, 40, 80, 120, 160, 400])
-def test_a_lost_answer_is_an_error_and_nothing_is_run_twice(con, server, after):  # noqa: F811
+def test_a_lost_answer_is_an_error_and_nothing_is_run_twice(con, server, after):
     """The connection breaks when the server has answered, or while it does."""
     proxy = services.TcpProxy(server.url)
     with proxy, services.attached(proxy.url) as c:
@@ -153,7 +166,7 @@ def test_a_lost_answer_is_an_error_and_nothing_is_run_twice(con, server, after):
         c.execute("INSERT INTO cloud.ids VALUES (1001)")
 
 
-def test_one_request_is_enough(con, server):  # noqa: F811
+def test_one_request_is_enough(con, server):
     with services.RecordingProxy(server.url) as proxy, services.attached(proxy.url) as c:
         c.execute("FROM cloud.inv").fetchall()
         c.execute("PREPARE p AS INSERT INTO cloud.inv (id, nm) VALUES ($1, $2)")
