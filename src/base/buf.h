@@ -18,6 +18,7 @@ typedef struct {
 od_slice od_slice_of(const void *data, size_t len);
 od_slice od_slice_str(const char *str); /* without the NUL; NULL gives an empty slice */
 bool od_slice_equal(od_slice a, od_slice b);
+int od_hex_value(uint8_t c); /* of a hexadecimal digit of either case; -1: it is none */
 
 /* Owned bytes that grow. Zero-initialise; od_buf_release empties it and may be repeated. */
 typedef struct {

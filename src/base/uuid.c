@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/buf.h"
 #include "base/error.h"
 
 #include "base/banned.h"
@@ -42,17 +43,6 @@ void od_uuid_format(od_uuid id, char *out)
     *out = '\0';
 }
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 bool od_uuid_parse(const char *text, od_uuid *out)
 {
     od_uuid id;
@@ -65,8 +55,8 @@ bool od_uuid_parse(const char *text, od_uuid *out)
 
         if (dash_before(i) && *text++ != '-')
             return false;
-        high = hex_value(text[0]);
-        low = hex_value(text[1]);
+        high = od_hex_value((uint8_t)text[0]);
+        low = od_hex_value((uint8_t)text[1]);
         if (high < 0 || low < 0)
             return false;
         id.bytes[i] = (uint8_t)(high << 4 | low);

@@ -7,17 +7,6 @@
 
 #include "base/banned.h"
 
-static int hex_digit(uint8_t c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 /* The length of the UTF-8 sequence at the head of TEXT, 0 if it is none. */
 static size_t utf8_length(const uint8_t *text, size_t left)
 {
@@ -75,8 +64,8 @@ static od_code decode(od_slice text, const char *what, char **out, od_error *err
     for (size_t i = 0; i < text.len; i++) {
         if (text.data[i] == '%') {
             bool whole = text.len - i > 2;
-            int high = whole ? hex_digit(text.data[i + 1]) : -1;
-            int low = whole ? hex_digit(text.data[i + 2]) : -1;
+            int high = whole ? od_hex_value(text.data[i + 1]) : -1;
+            int low = whole ? od_hex_value(text.data[i + 2]) : -1;
 
             if (high < 0 || low < 0) {
                 rc = od_fail(err, OD_E_INVALID, "%s has a bad percent escape; a plain '%%' is written '%%25'", what);

@@ -80,17 +80,6 @@ size_t od_grpc_percent_encode(const char *text, char out[3 * OD_GRPC_MESSAGE_MAX
     return at;
 }
 
-static int hex_value(uint8_t c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 void od_grpc_percent_decode(od_slice text, char *out, size_t size)
 {
     size_t at = 0;
@@ -98,7 +87,7 @@ void od_grpc_percent_decode(od_slice text, char *out, size_t size)
     for (size_t i = 0; i < text.len && at + 1 < size; i++) {
         uint8_t c = text.data[i];
         if (c == '%' && i + 2 < text.len) {
-            int high = hex_value(text.data[i + 1]), low = hex_value(text.data[i + 2]);
+            int high = od_hex_value(text.data[i + 1]), low = od_hex_value(text.data[i + 2]);
             if (high >= 0 && low >= 0) {
                 c = (uint8_t)(high << 4 | low);
                 i += 2;

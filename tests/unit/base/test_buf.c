@@ -100,10 +100,21 @@ static void test_failed_growth_keeps_the_content(void **state)
     od_alloc_fail_after(-1);
 }
 
+static void test_hex_digits_of_either_case(void **state)
+{
+    (void)state;
+    for (int c = 0; c < 256; c++) {
+        const char *all = "0123456789abcdefABCDEF", *at = c != 0 ? strchr(all, c) : NULL;
+        int want = at == NULL ? -1 : (int)(at - all) < 16 ? (int)(at - all) : (int)(at - all) - 6;
+        assert_int_equal(od_hex_value((uint8_t)c), want);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_slices_compare_by_content),
+        cmocka_unit_test(test_hex_digits_of_either_case),
         cmocka_unit_test(test_append_and_printf_grow_the_buffer),
         cmocka_unit_test(test_append_of_nothing_allocates_nothing),
         cmocka_unit_test(test_cstr_terminates_without_counting),
