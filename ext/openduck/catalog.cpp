@@ -126,9 +126,10 @@ CatalogLookupBehavior OpenDuckCatalog::CatalogTypeLookupRule(CatalogType type) c
 	case CatalogType::TABLE_ENTRY:
 	case CatalogType::VIEW_ENTRY:
 	case CatalogType::SCHEMA_ENTRY:
+	case CatalogType::TYPE_ENTRY:
 		return CatalogLookupBehavior::STANDARD;
 	default:
-		// Functions and types of the server cannot be used here; with USE every "+" would be looked up.
+		// Functions of the server cannot be used here; with USE every "+" would be looked up.
 		return CatalogLookupBehavior::NEVER_LOOKUP;
 	}
 }

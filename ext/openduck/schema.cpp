@@ -4,9 +4,12 @@
 #include "openduck/transaction.hpp"
 #include "openduck/view.hpp"
 
+#include "duckdb/catalog/catalog_entry/type_catalog_entry.hpp"
+#include "duckdb/parser/keyword_helper.hpp"
 #include "duckdb/parser/parsed_data/alter_info.hpp"
 #include "duckdb/parser/parsed_data/create_schema_info.hpp"
 #include "duckdb/parser/parsed_data/create_table_info.hpp"
+#include "duckdb/parser/parsed_data/create_type_info.hpp"
 #include "duckdb/parser/parsed_data/create_view_info.hpp"
 #include "duckdb/parser/parsed_data/drop_info.hpp"
 #include "duckdb/planner/parsed_data/bound_create_table_info.hpp"
@@ -110,9 +113,51 @@ static optional_ptr<CatalogEntry> FetchRelation(ClientContext &context, OpenDuck
 	return entry;
 }
 
+optional_ptr<CatalogEntry> OpenDuckSchemaEntry::FindType(ClientContext &context, const string &type_name) {
+	// With USE each type is looked up here first, also DuckDB's own.
+	EntryLookupInfo lookup(CatalogType::TYPE_ENTRY, type_name);
+	if (Catalog::GetSystemCatalog(context).GetEntry(context, DEFAULT_SCHEMA, lookup, OnEntryNotFound::RETURN_NULL)) {
+		return nullptr;
+	}
+	auto &transaction = OpenDuckTransaction::Get(context, catalog);
+	transaction.Touch();
+	{
+		lock_guard<mutex> guard(lock);
+		auto known = types.find(type_name);
+		if (known != types.end()) {
+			return known->second.get();
+		}
+	}
+	CreateTypeInfo info;
+	info.name = type_name;
+	uint64_t version = 0;
+	try {
+		auto type = KeywordHelper::WriteQuoted(name, '"') + "." + KeywordHelper::WriteQuoted(type_name, '"');
+		auto columns = transaction.catalog.GetRemote().Describe(
+		    context, transaction.Server(context, ServerUse::STATEMENT), "SELECT CAST(NULL AS " + type + ")", &version);
+		if (columns.size() != 1) {
+			return nullptr;
+		}
+		info.type = columns[0].type;
+	} catch (CatalogException &) {
+		return nullptr;
+	}
+	auto entry = make_uniq<TypeCatalogEntry>(catalog, *this, info);
+	lock_guard<mutex> guard(lock);
+	if (types.find(type_name) != types.end() || version != snapshot.version) {
+		// Another thread was faster, or it is good for this statement only.
+		superseded.push_back(std::move(entry));
+		return superseded.back().get();
+	}
+	return (types[type_name] = std::move(entry)).get();
+}
+
 optional_ptr<CatalogEntry> OpenDuckSchemaEntry::LookupEntry(CatalogTransaction transaction,
                                                             const EntryLookupInfo &lookup_info) {
 	auto type = lookup_info.GetCatalogType();
+	if (type == CatalogType::TYPE_ENTRY) {
+		return FindType(transaction.GetContext(), lookup_info.GetEntryName());
+	}
 	if (type != CatalogType::TABLE_ENTRY && type != CatalogType::VIEW_ENTRY) {
 		return nullptr;
 	}

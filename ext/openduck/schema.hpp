@@ -48,12 +48,15 @@ public:
 
 private:
 	vector<reference<CatalogEntry>> Known();
+	//! The type NAME, asked for at its first use; null if there is none.
+	optional_ptr<CatalogEntry> FindType(ClientContext &context, const string &name);
 	//! Refuses to create NAME: because it exists, or because that is not possible yet. False: nothing is to be done.
 	bool RefuseCreate(CatalogTransaction transaction, const CreateInfo &info, const string &name, const string &what);
 
-	//! Guards relations and superseded. No call is made while it is held.
+	//! Guards the fields below. No call is made while it is held.
 	mutex lock;
 	case_insensitive_tree_t<unique_ptr<CatalogEntry>> relations;
+	case_insensitive_tree_t<unique_ptr<CatalogEntry>> types;
 	vector<unique_ptr<CatalogEntry>> superseded;
 };
 

@@ -299,6 +299,18 @@ def test_what_is_stored_uses_nothing_of_this_side(con):
         con.execute("CREATE OR REPLACE VIEW cloud.v AS SELECT max(id) AS m FROM ids")
 
 
+def test_a_type_of_the_server_can_be_used_here(con):
+    con.execute("CREATE TABLE l (m cloud.mood, n cloud.main.mood[])")
+    con.execute("INSERT INTO l VALUES ('ok', ['sad'])")
+    assert con.execute("SELECT m, n, typeof(m) FROM l").fetchall() == [("ok", ["sad"], "ENUM('sad', 'ok')")]
+    con.execute("INSERT INTO cloud.fed (m) SELECT m FROM l WHERE m = 'ok'::cloud.mood")
+    assert con.execute("SELECT m FROM cloud.fed").fetchall() == [("ok",)]
+    con.execute("DROP TABLE cloud.fed")
+    con.execute("DROP TYPE cloud.mood")
+    with pytest.raises(duckdb.CatalogException):
+        con.execute("SELECT 'ok'::cloud.mood")
+
+
 def test_a_stored_query_does_not_name_the_database(con, server):
     con.execute("CREATE VIEW cloud.v AS SELECT i.id FROM cloud.ids i JOIN cloud.main.inv USING (id)")
     with server.client() as c:
