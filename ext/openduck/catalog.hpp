@@ -5,6 +5,7 @@
 
 #include "openduck/remote.hpp"
 #include "openduck/snapshot.hpp"
+#include "openduck/table_size.hpp"
 
 #include "duckdb/catalog/catalog.hpp"
 #include "duckdb/common/deque.hpp"
@@ -63,6 +64,10 @@ public:
 	void Forget();
 	//! Asks the server only which version its catalog has; as TXN sees it, unless that is null.
 	uint64_t RemoteVersion(ClientContext &context, const od_remote_txn *txn);
+
+	//! Counts what was written through this attach; what is known of sizes from before is old.
+	atomic<idx_t> writes {0};
+	TableSizes sizes;
 
 	static bool Is(Catalog &catalog) {
 		return catalog.GetCatalogType() == TYPE;

@@ -14,6 +14,7 @@
 #include "duckdb/planner/operator/logical_distinct.hpp"
 #include "duckdb/planner/operator/logical_limit.hpp"
 #include "openduck/scan.hpp"
+#include "openduck/table_size.hpp"
 
 namespace openduck {
 
@@ -250,8 +251,13 @@ static void OptimizeRemoteScans(OptimizerExtensionInput &, unique_ptr<LogicalOpe
 	VisitPlan(*plan, false, false);
 }
 
+static void PrepareRemoteScans(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan) {
+	RefreshTableSizes(input.context, *plan);
+}
+
 void RegisterOptimizer(ExtensionLoader &loader) {
 	OptimizerExtension extension;
+	extension.pre_optimize_function = PrepareRemoteScans;
 	extension.optimize_function = OptimizeRemoteScans;
 	OptimizerExtension::Register(DBConfig::GetConfig(loader.GetDatabaseInstance()), std::move(extension));
 }

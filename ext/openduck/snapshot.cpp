@@ -10,7 +10,8 @@ namespace openduck {
 
 CatalogSnapshot::CatalogSnapshot(OpenDuckCatalog &catalog, idx_t id, const LoadedCatalog &loaded, bool shared)
     : catalog(catalog), id(id), version(loaded.version),
-      small(loaded.column_count >= 0 && loaded.column_count <= OpenDuckCatalog::SMALL_COLUMN_COUNT), shared(shared) {
+      small(loaded.column_count >= 0 && loaded.column_count <= OpenDuckCatalog::SMALL_COLUMN_COUNT), shared(shared),
+      writes(catalog.writes) {
 	for (auto &schema : loaded.schemas) {
 		CreateSchemaInfo info;
 		info.schema = schema.name;

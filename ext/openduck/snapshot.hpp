@@ -40,6 +40,8 @@ public:
 	const bool small;
 	//! What others see too: not read in a transaction that has changed the catalog.
 	const bool shared;
+	//! The catalog's, when it was made.
+	const idx_t writes;
 
 private:
 	case_insensitive_tree_t<unique_ptr<OpenDuckSchemaEntry>> schemas;

@@ -40,6 +40,9 @@ public:
 	vector<RemoteColumn> RemoteColumns() const;
 	//! "db"."schema"."name" at the server.
 	string RemoteName() const;
+	bool IsView() const {
+		return is_view;
+	}
 
 public:
 	unique_ptr<CreateInfo> GetInfo() const override;

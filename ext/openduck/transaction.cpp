@@ -217,6 +217,11 @@ void OpenDuckTransaction::Wrote(bool catalog_changed) {
 	}
 }
 
+bool OpenDuckTransaction::HasWritten() {
+	lock_guard<mutex> guard(lock);
+	return wrote;
+}
+
 void OpenDuckTransaction::RunsUnknown() {
 	lock_guard<mutex> guard(lock);
 	wrote = true;
@@ -241,6 +246,9 @@ ErrorData OpenDuckTransaction::Commit(ClientContext &context) {
 	}
 	if (changed_catalog) {
 		catalog.Forget();
+	}
+	if (wrote) {
+		catalog.writes++;
 	}
 	// Nothing was written, and what was read is right, whatever happened to its transaction since.
 	return wrote ? error : ErrorData();

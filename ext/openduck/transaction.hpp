@@ -42,6 +42,7 @@ public:
 	//! becomes of it. CATALOG_CHANGED (DDL; called after it): names are asked for anew, here at once, elsewhere after the
 	//! commit.
 	void Wrote(bool catalog_changed);
+	bool HasWritten();
 	//! A statement that is not understood here is about to run: it may write, also to the catalog.
 	void RunsUnknown();
 

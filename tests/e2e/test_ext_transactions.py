@@ -215,6 +215,7 @@ def test_scans_of_one_transaction_at_once(server, other, threads):
             ("SELECT count(*) FROM cloud.wide a, cloud.wide b WHERE a.i = b.i + 1 AND a.s <> b.s", 299999),
             ("SELECT count(s) FROM (FROM cloud.wide UNION ALL FROM cloud.wide UNION ALL FROM cloud.wide)", 900000),
             ("SELECT count(*) FROM (FROM cloud.wide EXCEPT FROM cloud.wide WHERE i % 2 = 0)", 150000),
+            ("SELECT count(*) FROM cloud.wide ASOF JOIN cloud.wide b USING (i)", 300000),
             ("SELECT count(*) FROM cloud.wide a POSITIONAL JOIN cloud.wide b", 300000),
             ("SELECT count(*) FROM cloud.wide a WHERE EXISTS (FROM cloud.wide b WHERE b.i = a.i * 2 LIMIT 1)", 150000),
         ]:
@@ -422,7 +423,7 @@ def test_attach_and_detach_by_16_threads(server):
 
     def keep(_):
         c = con.cursor()
-        for _ in range(10):
+        for _ in range(5):
             c.execute(once)
             assert count(c) == 1
             c.execute("BEGIN")
@@ -433,7 +434,7 @@ def test_attach_and_detach_by_16_threads(server):
 
     def move(n):
         c = con.cursor()
-        for k in range(20):
+        for k in range(10):
             c.execute([once, anew, "DETACH DATABASE IF EXISTS cloud"][(n + k) % 3])
             try:
                 c.execute("BEGIN")
@@ -603,3 +604,28 @@ def test_limits_of_the_server_are_told(tmp_path):
         con.execute("BEGIN")
         assert count(con) == 1
         con.execute("COMMIT")
+
+
+# ---------------------------------------------------------------- plans
+
+
+def test_a_join_knows_the_sizes_that_writes_have_made(server, other):
+    def build_side(con):
+        plan = con.execute("EXPLAIN SELECT count(*) FROM cloud.grown a JOIN cloud.small b USING (i)").fetchall()[0][1]
+        return "300,000" in plan and "~3 " in plan.replace("│", " ")
+
+    other.do("CREATE TABLE grown(i BIGINT); CREATE TABLE small AS FROM range(3) t(i)")
+    with services.RecordingProxy(server.url) as proxy, services.attached(proxy.url) as con:
+        assert not build_side(con)
+        con.execute("BEGIN")
+        con.execute("INSERT INTO cloud.grown SELECT i FROM range(300000) t(i)")
+        assert build_side(con)
+        con.execute("ROLLBACK")
+        assert not build_side(con)
+        con.execute("INSERT INTO cloud.grown SELECT i FROM range(300000) t(i)")
+        assert build_side(con)
+        proxy.clear()
+        assert con.execute("SELECT count(*) FROM cloud.grown").fetchall() == [(300000,)]
+        assert build_side(con)
+        assert len(proxy.sql()) == 1  # asked once after a write, and only where something is joined
+    other.do("DROP TABLE grown; DROP TABLE small")
