@@ -171,6 +171,9 @@ def test_a_name_that_is_not_there_does_not_abort(con):
         con.execute("SELECT * FROM cloud.nothing")
     with pytest.raises(duckdb.BinderException):
         con.execute("SELECT nothing FROM cloud.t")
+    for sql in ["CREATE TABLE cloud.t(i INTEGER)", "CREATE SCHEMA cloud.main", "DROP TABLE cloud.nothing"]:
+        with pytest.raises(duckdb.CatalogException):
+            con.execute(sql)
     assert count(con) == 2
     con.execute("COMMIT")
     assert count(con) == 2

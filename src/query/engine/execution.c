@@ -319,7 +319,7 @@ static void close_result(od_execution *execution)
     if (execution->txn != NULL && !execution->drained && (execution->pending != NULL || execution->has_result))
         duckdb_interrupt(execution->lease->connection);
     /* DuckDB's threads begin with a statement before it is fetched from. */
-    if (execution->started && execution->pending != NULL && execution->effect != OD_EFFECT_READS)
+    if (execution->started && !execution->refused && execution->pending != NULL && execution->effect != OD_EFFECT_READS)
         execution->torn = true;
     if (execution->pending != NULL)
         duckdb_destroy_pending(&execution->pending);
@@ -468,6 +468,7 @@ static od_code work_until_ready(od_execution *execution, od_error *err)
                 (void)nanosleep(&(struct timespec){.tv_nsec = idle < 128 ? 20000 : 200000}, NULL);
             break;
         case DUCKDB_PENDING_ERROR:
+            execution->refused = true;
             return failed(execution, duckdb_pending_error(execution->pending), err);
         default:
             return OD_OK;

@@ -48,6 +48,7 @@ struct od_execution {
     duckdb_pending_result pending;
     duckdb_result result;
     bool started, has_result, drained, done;
+    bool refused;       /* DuckDB ended it with an error, and has decided whether its transaction outlives that */
     bool torn;          /* left while it was changing something */
     size_t payloads;    /* given so far */
     int64_t payload_ns; /* when the last one was */

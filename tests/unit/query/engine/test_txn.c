@@ -272,6 +272,24 @@ static void test_a_change_that_is_left_is_never_committed(void **state)
     od_engine_close(engine);
 }
 
+static void test_a_definition_that_fails_leaves_the_transaction(void **state)
+{
+    static const char *const failing[] = {"CREATE TABLE t (j BIGINT)", "CREATE SCHEMA main", "DROP TABLE none",
+                                          "ALTER TABLE t ADD COLUMN i BIGINT"};
+    od_engine *engine = memory_engine();
+    (void)state;
+    assert_ok(run(engine, "CREATE TABLE t (i BIGINT)"));
+    od_txn *txn = begin(engine);
+    for (size_t i = 0; i < sizeof failing / sizeof failing[0]; i++) {
+        assert_int_equal(run_in(engine, txn, failing[i], NULL), OD_E_CATALOG);
+        assert_ok(run_in(engine, txn, "INSERT INTO t VALUES (1)", NULL));
+    }
+    assert_ok(od_txn_commit(txn, &err));
+    od_txn_unref(txn);
+    assert_int_equal(ask(engine, "SELECT count(*) FROM t"), 4);
+    od_engine_close(engine);
+}
+
 static void test_an_aborted_transaction_is_not_committed(void **state)
 {
     od_engine *engine = memory_engine();
@@ -480,6 +498,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_result_may_be_left),
         cmocka_unit_test(test_an_abandoned_result_leaves_the_transaction),
         cmocka_unit_test(test_a_change_that_is_left_is_never_committed),
+        cmocka_unit_test(test_a_definition_that_fails_leaves_the_transaction),
         cmocka_unit_test(test_an_aborted_transaction_is_not_committed),
         cmocka_unit_test(test_sql_cannot_end_it),
         cmocka_unit_test(test_rollback_stops_what_runs),
