@@ -25,10 +25,12 @@ static unsigned request(od_slice bytes)
 
     if (od_execute_request_decode(bytes, &r, NULL) != OD_OK)
         return 0;
-    sum = touch(r.plan) + touch(r.database) + touch(r.snapshot_id) + touch(r.execution_id) + touch(r.statement_id);
+    sum = touch(r.plan) + touch(r.database) + touch(r.snapshot_id) + touch(r.execution_id) + touch(r.statement_id) +
+          touch(r.parameters);
     if (od_execute_request_encode(&r, &msg, NULL) == OD_OK) {
         if (od_execute_request_decode(od_slice_of(od_msg_data(msg), od_msg_len(msg)), &again, NULL) != OD_OK ||
-            !od_slice_equal(r.plan, again.plan) || r.format != again.format)
+            !od_slice_equal(r.plan, again.plan) || !od_slice_equal(r.parameters, again.parameters) ||
+            r.format != again.format)
             __builtin_trap();
         od_msg_unref(msg);
     }
@@ -54,12 +56,72 @@ static unsigned chunk(od_slice bytes)
     return sum;
 }
 
+static bool same_columns(const od_ingest_metadata *a, const od_ingest_metadata *b)
+{
+    bool same = a->column_count == b->column_count;
+
+    for (size_t i = 0; same && i < a->column_count; i++)
+        same = od_slice_equal(a->columns[i].name, b->columns[i].name) &&
+               od_slice_equal(a->columns[i].sql_type, b->columns[i].sql_type);
+    return same;
+}
+
+static unsigned ingest(od_slice bytes)
+{
+    od_ingest_chunk c, again;
+    const od_ingest_metadata *m = &c.metadata;
+    od_msg *msg = NULL;
+    unsigned sum = 0;
+
+    if (od_ingest_chunk_decode(bytes, &c, NULL) == OD_OK && !c.is_metadata)
+        sum = touch(c.payload);
+    else if (c.is_metadata && od_ingest_metadata_encode(m, &msg, NULL) == OD_OK) {
+        sum = touch(m->database) + touch(m->staging_table) + touch(m->transaction_id) + touch(m->execution_id);
+        if (od_ingest_chunk_decode(od_slice_of(od_msg_data(msg), od_msg_len(msg)), &again, NULL) != OD_OK ||
+            !again.is_metadata || !same_columns(m, &again.metadata) ||
+            !od_slice_equal(m->statement, again.metadata.statement) || m->format != again.metadata.format ||
+            m->expected_catalog_version != again.metadata.expected_catalog_version)
+            __builtin_trap();
+        od_ingest_chunk_release(&again);
+        od_msg_unref(msg);
+    }
+    od_ingest_chunk_release(&c);
+    return sum;
+}
+
+static unsigned writes(od_slice bytes)
+{
+    static const od_reply_kind kinds[] = {OD_REPLY_BEGIN, OD_REPLY_COMMIT, OD_REPLY_ROLLBACK, OD_REPLY_INGEST};
+    od_begin_request begin;
+    od_end_request end;
+    od_write_reply reply, again;
+    unsigned sum = ingest(bytes);
+
+    if (od_begin_request_decode(bytes, &begin, NULL) == OD_OK)
+        sum += touch(begin.database) + touch(begin.access_token);
+    if (od_end_request_decode(bytes, &end, NULL) == OD_OK)
+        sum += touch(end.transaction_id) + touch(end.access_token);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        od_msg *msg = NULL;
+
+        if (od_write_reply_decode(kinds[i], bytes, &reply, NULL) != OD_OK ||
+            od_write_reply_encode(kinds[i], &reply, &msg, NULL) != OD_OK)
+            continue;
+        if (od_write_reply_decode(kinds[i], od_slice_of(od_msg_data(msg), od_msg_len(msg)), &again, NULL) != OD_OK ||
+            again.failed != reply.failed || again.rows != reply.rows ||
+            again.catalog_version != reply.catalog_version || strcmp(again.transaction_id, reply.transaction_id) != 0)
+            __builtin_trap();
+        od_msg_unref(msg);
+    }
+    return sum;
+}
+
 static volatile unsigned sink;
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     od_slice bytes = od_slice_of(data, size);
-    unsigned sum = request(bytes) + chunk(bytes);
+    unsigned sum = request(bytes) + chunk(bytes) + writes(bytes);
     od_registration registration;
     od_cancel_request cancel;
     od_heartbeat heartbeat;

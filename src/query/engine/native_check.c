@@ -99,3 +99,29 @@ bool od_geometry_valid(const uint8_t *data, size_t len)
     bytes b = {data, len};
     return shape(&b, 0) && b.left == 0;
 }
+
+/* ---- any text ---- */
+
+static od_code damaged(const char *what, od_error *err)
+{
+    return od_fail(err, OD_E_CORRUPT, "the rows are damaged: %s", what);
+}
+
+od_code od_text_check(uint8_t check, const uint8_t *value, size_t len, od_error *err)
+{
+    switch (check) {
+    case OD_TEXT_UTF8:
+        return od_utf8_valid(od_slice_of(value, len)) ? OD_OK : damaged("a string is not valid UTF-8", err);
+    case OD_TEXT_BIT:
+        return len >= 2 && value[0] <= 7 ? OD_OK : damaged("a BIT has no valid padding", err);
+    case OD_TEXT_BIGNUM: {
+        uint32_t header = len >= 4 ? (uint32_t)value[0] << 16 | (uint32_t)value[1] << 8 | value[2] : 0;
+        uint32_t told = len >= 4 && (value[0] & 0x80) == 0 ? ~header & 0x7FFFFF : header & 0x7FFFFF;
+        return len >= 4 && told == len - 3 ? OD_OK : damaged("a BIGNUM's header does not tell its length", err);
+    }
+    case OD_TEXT_GEOMETRY:
+        return od_geometry_valid(value, len) ? OD_OK : damaged("a GEOMETRY is not well formed", err);
+    default:
+        return OD_OK;
+    }
+}

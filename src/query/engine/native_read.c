@@ -19,7 +19,8 @@ struct od_native_reader {
     uint8_t *checks;            /* by field: which check its values need */
 };
 
-enum { CHECK_NONE, CHECK_BOOL, CHECK_UTF8, CHECK_BIT, CHECK_BIGNUM, CHECK_GEOMETRY };
+/* Besides those of texts. */
+enum { CHECK_BOOL = OD_TEXT_GEOMETRY + 1, CHECK_VARIANT };
 
 /* ---- create, free ---- */
 
@@ -28,15 +29,12 @@ static uint8_t check_of(od_slice signature)
     static const struct {
         const char *signature;
         uint8_t check;
-    } known[] = {{"BOOLEAN", CHECK_BOOL},
-                 {"VARCHAR", CHECK_UTF8},
-                 {"BIT", CHECK_BIT},
-                 {"BIGNUM", CHECK_BIGNUM},
-                 {"GEOMETRY", CHECK_GEOMETRY}};
+    } known[] = {{"BOOLEAN", CHECK_BOOL},    {"VARCHAR", OD_TEXT_UTF8},      {"BIT", OD_TEXT_BIT},
+                 {"BIGNUM", OD_TEXT_BIGNUM}, {"GEOMETRY", OD_TEXT_GEOMETRY}, {"VARIANT", CHECK_VARIANT}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (od_slice_equal(signature, od_slice_str(known[i].signature)))
             return known[i].check;
-    return CHECK_NONE;
+    return OD_TEXT_ANY;
 }
 
 static uint32_t enum_size(od_slice signature)
@@ -50,8 +48,7 @@ static uint32_t enum_size(od_slice signature)
 }
 
 /* NOLINTBEGIN(misc-no-recursion): as deep as the type, which native_type.c bounds */
-static od_code note_field(od_native_reader *reader, const struct ArrowSchema *field, size_t *index, const char *path,
-                          od_error *err)
+static void note_field(od_native_reader *reader, const struct ArrowSchema *field, size_t *index)
 {
     size_t i = (*index)++;
     od_slice signature = od_schema_metadata(field, "openduck:type");
@@ -59,14 +56,8 @@ static od_code note_field(od_native_reader *reader, const struct ArrowSchema *fi
     reader->enum_sizes[i] = enum_size(signature);
     reader->tagged[i] = od_slice_equal(signature, od_slice_str("UNION"));
     reader->maps[i] = od_slice_equal(signature, od_slice_str("MAP"));
-    if (od_slice_equal(signature, od_slice_str("VARIANT")))
-        return od_fail(err, OD_E_NOT_IMPLEMENTED, "column '%s': VARIANT is not taken in the NATIVE format", path);
-    for (int64_t k = 0; k < field->n_children; k++) {
-        od_code rc = note_field(reader, field->children[k], index, path, err);
-        if (rc != OD_OK)
-            return rc;
-    }
-    return OD_OK;
+    for (int64_t k = 0; k < field->n_children; k++)
+        note_field(reader, field->children[k], index);
 }
 
 od_code od_native_reader_create(const char *const *names, duckdb_logical_type *types, size_t count,
@@ -94,7 +85,7 @@ od_code od_native_reader_create(const char *const *names, duckdb_logical_type *t
         goto out;
     }
     for (size_t i = 0; i < count; i++)
-        OD_TRY(note_field(reader, reader->schema.children[i], &index, names[i], err));
+        note_field(reader, reader->schema.children[i], &index);
     *out = reader;
     reader = NULL;
 out:
@@ -234,25 +225,6 @@ static bool is_ascii(const uint8_t *data, size_t size)
     return (any & 0x8080808080808080U) == 0;
 }
 
-static od_code check_text(uint8_t check, const uint8_t *value, size_t len, od_error *err)
-{
-    switch (check) {
-    case CHECK_UTF8:
-        return od_utf8_valid(od_slice_of(value, len)) ? OD_OK : damaged("a string is not valid UTF-8", err);
-    case CHECK_BIT:
-        return len >= 2 && value[0] <= 7 ? OD_OK : damaged("a BIT has no valid padding", err);
-    case CHECK_BIGNUM: {
-        uint32_t header = len >= 4 ? (uint32_t)value[0] << 16 | (uint32_t)value[1] << 8 | value[2] : 0;
-        uint32_t bytes = len >= 4 && (value[0] & 0x80) == 0 ? ~header & 0x7FFFFF : header & 0x7FFFFF;
-        return len >= 4 && bytes == len - 3 ? OD_OK : damaged("a BIGNUM's header does not tell its length", err);
-    }
-    case CHECK_GEOMETRY:
-        return od_geometry_valid(value, len) ? OD_OK : damaged("a GEOMETRY is not well formed", err);
-    default:
-        return OD_OK;
-    }
-}
-
 /* Strings stay where they are, in the payload: they are copied when the chunk is appended. */
 static od_code fill_text(const od_native_reader *reader, size_t index, const place *p, const od_column *column,
                          const uint64_t *validity, od_error *err)
@@ -262,8 +234,8 @@ static od_code fill_text(const od_native_reader *reader, size_t index, const pla
     uint8_t check = reader->checks[index];
     if (p->count == 0)
         return OD_OK;
-    if (check == CHECK_UTF8 && is_ascii(column->bytes + offsets[0], (size_t)(offsets[p->count] - offsets[0])))
-        check = CHECK_NONE;
+    if (check == OD_TEXT_UTF8 && is_ascii(column->bytes + offsets[0], (size_t)(offsets[p->count] - offsets[0])))
+        check = OD_TEXT_ANY;
     for (idx_t i = 0; i < p->count; i++) {
         const uint8_t *value = column->bytes != NULL ? column->bytes + offsets[i] : (const uint8_t *)"";
         uint32_t len = (uint32_t)(offsets[i + 1] - offsets[i]);
@@ -271,8 +243,8 @@ static od_code fill_text(const od_native_reader *reader, size_t index, const pla
             to[i] = (duckdb_string_t){0};
             continue;
         }
-        if (check != CHECK_NONE) {
-            od_code rc = check_text(check, value, len, err);
+        if (check != OD_TEXT_ANY) {
+            od_code rc = od_text_check(check, value, len, err);
             if (rc != OD_OK)
                 return rc;
         }
@@ -345,6 +317,8 @@ static od_code fill_struct(const od_native_reader *reader, size_t index, const p
     size_t child = index + 1;
     uint64_t *mask = NULL;
     od_code rc = OD_OK;
+    if (reader->checks[index] == CHECK_VARIANT && !od_variants_valid(column, p->first, p->count, validity))
+        return damaged("a VARIANT is not well formed", err);
     if (reader->tagged[index]) {
         mask = od_calloc(p->count / 64 + 1, sizeof *mask);
         if (mask == NULL)

@@ -7,7 +7,7 @@
 
 typedef struct od_native_reader od_native_reader;
 
-/* NAMES is borrowed for the call, TYPES for longer. OD_E_NOT_IMPLEMENTED: a type that is not taken. */
+/* NAMES is borrowed for the call, TYPES for longer. OD_E_NOT_IMPLEMENTED: a type that NATIVE lacks. */
 OD_MUST_CHECK od_code od_native_reader_create(const char *const *names, duckdb_logical_type *types, size_t count,
                                               od_native_reader **out, od_error *err);
 void od_native_reader_free(od_native_reader *reader); /* NULL allowed */
@@ -22,5 +22,13 @@ OD_MUST_CHECK od_code od_native_reader_fill(const od_native_reader *reader, cons
 /* native_check.c */
 bool od_utf8_valid(od_slice text);
 bool od_geometry_valid(const uint8_t *data, size_t len);
+
+typedef enum { OD_TEXT_ANY, OD_TEXT_UTF8, OD_TEXT_BIT, OD_TEXT_BIGNUM, OD_TEXT_GEOMETRY } od_text;
+
+/* Of a value that DuckDB holds as a string; CHECK is an od_text. OD_E_CORRUPT says what is wrong. */
+OD_MUST_CHECK od_code od_text_check(uint8_t check, const uint8_t *value, size_t len, od_error *err);
+
+/* native_variant.c: rows [FIRST, FIRST + COUNT) of a column of VARIANTs, those that VALIDITY (NULL: all) has. */
+bool od_variants_valid(const od_column *column, idx_t first, idx_t count, const uint64_t *validity);
 
 #endif

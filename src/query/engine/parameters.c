@@ -37,7 +37,7 @@ static od_code find_type(const source *from, const struct ArrowSchema *field, du
             return *out != NULL ? OD_OK : OD_E_INVALID;
     od_code rc = od_types_parse(from->connection, &whole, 1, out, err);
     if (rc != OD_OK)
-        od_error_prefix(err, field->name);
+        od_error_prefix(err, "parameter '%s'", field->name);
     return rc;
 }
 

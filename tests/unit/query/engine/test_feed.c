@@ -196,6 +196,78 @@ static void test_all_types(void **state)
     od_engine_close(engine);
 }
 
+static const char variants[] =
+    "SELECT i, CASE i % 9 WHEN 0 THEN NULL WHEN 1 THEN i::VARIANT WHEN 2 THEN ('text ' || i)::VARIANT WHEN 3 THEN (i / "
+    "7)::DECIMAL(38,10)::VARIANT WHEN 4 THEN ('{\"x\": [' || i || ', {\"y\": [true, null, \"z\"]}], \"e\": "
+    "{}}')::JSON::VARIANT WHEN 5 THEN [{'a': i}, {'a': i + 1}]::VARIANT WHEN 6 THEN (DATE '2000-01-01')::VARIANT WHEN "
+    "7 "
+    "THEN []::INT[]::VARIANT ELSE {'u': uuid_nil, 'b': '0101'::BIT, 'n': '123456789'::BIGNUM, 'iv': INTERVAL 3 "
+    "DAY}::VARIANT END AS v FROM range(20000) r(i), (SELECT '00000000-0000-0000-0000-000000000000'::UUID AS uuid_nil)";
+
+static void test_variants(void **state)
+{
+    od_engine *engine = open_with_host();
+    char check[2500];
+    uint64_t rows;
+    (void)state;
+    (void)snprintf(check, sizeof check,
+                   "SELECT count(*) FROM ((SELECT i, v::VARCHAR, variant_typeof(v) FROM t) EXCEPT ALL (SELECT i, "
+                   "v::VARCHAR, variant_typeof(v) FROM (%s)))",
+                   variants);
+    assert_ok(run(engine, "CREATE TABLE t (i BIGINT, v VARIANT)"));
+    assert_ok(feed(engine, NULL, variants, "INSERT INTO t FROM stage", &rows));
+    assert_int_equal(rows, 20000);
+    assert_int_equal(ask(engine, check), 0);
+    od_engine_close(engine);
+}
+
+/* Any byte of a VARIANT may be another one: it is refused, or DuckDB can read what it says. */
+static void test_damaged_variants(void **state)
+{
+    static const char sql[] = "SELECT ('{\"x\": [' || i || ', {\"y\": [true, null, \"z\"]}], \"e\": "
+                              "{}}')::JSON::VARIANT AS v FROM range(3) r(i)";
+    od_staging_column column = {od_slice_str("v"), od_slice_str("VARIANT")};
+    od_engine *engine = open_with_host();
+    od_execution *execution;
+    od_msg *msg;
+    size_t refused = 0;
+    (void)state;
+    assert_ok(run(engine, "CREATE TABLE t (v VARIANT)"));
+    assert_ok(try_start(engine, sql, &execution));
+    assert_ok(od_execution_next(execution, &msg, &err));
+    od_execution_end(execution);
+    for (size_t i = od_msg_len(msg) / 2; i < od_msg_len(msg); i++) {
+        od_feed_request request = {.table = od_slice_str("stage"),
+                                   .columns = &column,
+                                   .column_count = 1,
+                                   .format = OD_FORMAT_NATIVE,
+                                   .statement = od_slice_str("INSERT INTO t FROM stage"),
+                                   .room = has_room};
+        uint64_t rows, version;
+        od_feed *feed;
+        od_msg *damaged;
+        bool room;
+        assert_ok(od_msg_create(od_msg_len(msg), 0, &damaged, &err));
+        memcpy(od_msg_data(damaged), od_msg_data(msg), od_msg_len(msg));
+        od_msg_data(damaged)[i] ^= (uint8_t)(1U << i % 8 | 1);
+        assert_ok(od_feed_open(engine, &request, &feed, &err));
+        if (od_feed_push(feed, damaged, od_slice_of(od_msg_data(damaged), od_msg_len(damaged)), &room, &err) != OD_OK)
+            od_feed_fail(feed, &err);
+        od_feed_end(feed);
+        refused += od_feed_run(feed, &rows, &version, &err) != OD_OK;
+        od_feed_free(feed);
+        od_msg_unref(damaged);
+        /* What DuckDB has no text for, as an object with an empty key, is an error like any other. */
+        od_code rc = run(engine, "SELECT md5(v::VARCHAR) FROM t");
+        if (rc == OD_E_INTERNAL || rc == OD_E_FATAL)
+            fail_msg("byte %zu: %s", i, err.message);
+        assert_ok(run(engine, "TRUNCATE t"));
+    }
+    od_msg_unref(msg);
+    assert_true(refused > 20);
+    od_engine_close(engine);
+}
+
 static void test_plain_arrow_is_cast(void **state)
 {
     od_engine *engine = open_with_host();
@@ -317,6 +389,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_rows_come_in_order),
         cmocka_unit_test(test_wide_rows_wait_for_room),
         cmocka_unit_test(test_all_types),
+        cmocka_unit_test(test_variants),
+        cmocka_unit_test(test_damaged_variants),
         cmocka_unit_test(test_plain_arrow_is_cast),
         cmocka_unit_test(test_other_statements_read_them),
         cmocka_unit_test(test_in_a_transaction),

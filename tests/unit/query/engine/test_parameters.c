@@ -182,6 +182,12 @@ static void test_whole_types(void **state)
         (void)snprintf(make, sizeof make, "SELECT %s AS \"1\"", rows[i]);
         expect_kept(engine, rows[i], whole_parameters(engine, make));
     }
+    od_msg *variant = whole_parameters(engine, "SELECT [{'a': 1::TINYINT}]::VARIANT AS \"1\"");
+    assert_int_equal(ask_with(engine, NULL,
+                              "SELECT (typeof($1) = 'VARIANT' AND $1::VARCHAR = [{'a': 1}]::VARCHAR)::BIGINT",
+                              bytes_of(variant)),
+                     1);
+    od_msg_unref(variant);
     od_msg *signed_only = payload_of(engine, "SELECT 'b'::ENUM('a', 'b') AS \"1\"", OD_FORMAT_NATIVE, false);
     assert_int_equal(run_with(engine, NULL, "SELECT $1", bytes_of(signed_only)), OD_E_INVALID);
     assert_non_null(strstr(err.message, "openduck:sql_type"));
