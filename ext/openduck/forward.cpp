@@ -157,7 +157,7 @@ shared_ptr<ForwardedStatement> ForwardState::Write(ClientContext &context, const
 	}
 	if (Returns(statement)) {
 		if (!bound && result->parameters.empty()) {
-			result->Describe(context, transaction);
+			Describe(context, *result, transaction);
 		}
 		result->return_type = StatementReturnType::QUERY_RESULT;
 	} else {
@@ -169,6 +169,28 @@ shared_ptr<ForwardedStatement> ForwardState::Write(ClientContext &context, const
 		                          : StatementReturnType::CHANGED_ROWS;
 	}
 	return result;
+}
+
+void ForwardState::Describe(ClientContext &context, ForwardedStatement &forwarded, OpenDuckTransaction &transaction) {
+	auto key = forwarded.catalog + " " + to_string(forwarded.catalog_version) + " " + forwarded.sql;
+	for (auto &entry : forwarded.parameters) {
+		key += " " + entry.first + " " + entry.second->GetValue().type().ToString();
+	}
+	auto known = described.find(key);
+	if (known != described.end()) {
+		forwarded.names = known->second.first;
+		forwarded.types = known->second.second;
+		return;
+	}
+	auto version = forwarded.catalog_version;
+	forwarded.Describe(context, transaction);
+	if (version == 0 || forwarded.catalog_version != version) {
+		return;
+	}
+	if (described.size() >= MAX_DESCRIBED) {
+		described.clear();
+	}
+	described[key] = make_pair(forwarded.names, forwarded.types);
 }
 
 ForwardState::Decision ForwardState::Decide(ClientContext &context, SQLStatement &statement, ErrorData &error) {
@@ -290,7 +312,7 @@ BoundStatement ForwardState::NotBound(ClientContext &context, Binder &binder, SQ
 	result.plan = TakePlan(binder);
 	if (forwarded->types.empty()) {
 		if (forwarded->HasAllValues()) {
-			forwarded->Describe(context, OpenDuckTransaction::Get(context, catalog));
+			Describe(context, *forwarded, OpenDuckTransaction::Get(context, catalog));
 		} else {
 			forwarded->names = {"unknown"};
 			forwarded->types = {LogicalTypeId::UNKNOWN};

@@ -39,6 +39,8 @@ public:
 private:
 	//! FORWARDED for STATEMENT, and what comes back, unless binding will tell. Throws NotForwardable, or the server's error.
 	shared_ptr<ForwardedStatement> Write(ClientContext &context, const SQLStatement &statement, bool bound);
+	//! FORWARDED.Describe, unless its answer is remembered.
+	void Describe(ClientContext &context, ForwardedStatement &forwarded, OpenDuckTransaction &transaction);
 	//! The plan of what is to be forwarded, with the parameters that BINDER knows.
 	unique_ptr<LogicalOperator> TakePlan(Binder &binder);
 
@@ -50,6 +52,9 @@ private:
 	shared_ptr<ForwardedStatement> pending;
 	//! or this is said.
 	ErrorData refusal;
+	//! What the server said of statements with parameters: they are bound again at each execution.
+	static constexpr idx_t MAX_DESCRIBED = 64;
+	unordered_map<string, pair<vector<string>, vector<LogicalType>>> described;
 };
 
 //! Makes DuckDB tell what it has bound.

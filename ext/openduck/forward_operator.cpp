@@ -120,7 +120,10 @@ private:
 			                                   forwarded->catalog_version, false, values.Bytes());
 			od_error err = {};
 			auto code = state.stream->TryNext(state.first, err);
-			if (code == OD_E_STALE_CATALOG && tries < MAX_REWRITES) {
+			if (code == OD_E_STALE_CATALOG) {
+				if (tries == MAX_REWRITES) {
+					throw TransactionException("the remote catalog changes all the time; run the statement again");
+				}
 				transaction.Drop();
 				WriteAnew(context, transaction);
 				continue;

@@ -2,6 +2,7 @@
 
 import datetime
 import decimal
+import threading
 import uuid
 
 import duckdb
@@ -177,13 +178,39 @@ def test_one_request_is_enough(con, server):
             ("DELETE FROM cloud.inv WHERE id = 10", 1),
             ("EXECUTE p(11, 'b')", 1),
             ("EXECUTE p(12, 'c')", 1),
+            ("EXECUTE q", 1),
+            ("EXECUTE q", 1),
             ("CREATE TABLE cloud.fresh (i INTEGER)", 1),
         ):
             before = len(proxy.requests)
             c.execute(sql).fetchall()
             assert len(proxy.requests) - before == requests, (sql, proxy.requests[before:])
+        c.execute("PREPARE r AS SELECT cloud.main.twice($1)")
+        c.execute("EXECUTE r(1)")
+        before = len(proxy.requests)
+        assert c.execute("EXECUTE r(2)").fetchall() == [(4,)]
+        assert len(proxy.requests) - before == 1, proxy.executions()[-3:]
         before = len(proxy.requests)
         c.execute("FROM cloud.inv").fetchall()
         c.execute("INSERT INTO cloud.ids VALUES (?)", [1])
         c.executemany("INSERT INTO cloud.ids VALUES (?)", [[i] for i in range(10)])
         assert len(proxy.requests) - before <= 13, [r.plan for r in proxy.executions()[-16:]]
+
+
+def test_an_interrupt_stops_it_at_the_server(con, server):
+    timer = threading.Timer(0.3, con.interrupt)
+    timer.start()
+    with pytest.raises(duckdb.InterruptException):
+        con.execute("INSERT INTO cloud.ids SELECT count(*) FROM range(200000) a, range(200000) b")
+    timer.join()
+    server.wait_idle(20.0)
+    assert con.execute("SELECT count(*) FROM cloud.ids").fetchall() == [(2,)]
+
+
+def test_relations_write(con):
+    con.values([7]).insert_into("cloud.ids")
+    con.sql("SELECT 8 AS x").create("cloud.made")
+    con.table("cloud.ids").insert([9])
+    con.sql("FROM cloud.ids").create("cloud.copied")
+    assert sorted(con.sql("FROM cloud.copied").fetchall()) == [(2,), (3,), (7,), (9,)]
+    assert con.sql("FROM cloud.made").fetchall() == [(8,)]
