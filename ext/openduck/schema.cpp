@@ -1,6 +1,7 @@
 #include "openduck/schema.hpp"
 
 #include "openduck/catalog.hpp"
+#include "openduck/define.hpp"
 #include "openduck/transaction.hpp"
 #include "openduck/view.hpp"
 
@@ -253,7 +254,7 @@ optional_ptr<CatalogEntry> OpenDuckSchemaEntry::CreateTable(CatalogTransaction t
 }
 
 optional_ptr<CatalogEntry> OpenDuckSchemaEntry::CreateView(CatalogTransaction transaction, CreateViewInfo &info) {
-	RefuseCreate(transaction, info, info.view_name, "CREATE VIEW");
+	DefineAtServer(transaction.GetContext(), Ours(catalog), info);
 	return nullptr;
 }
 

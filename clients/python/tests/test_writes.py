@@ -133,6 +133,28 @@ def test_update_and_delete_by_a_frame(db):
     assert changes is not None and gone is not None
 
 
+def test_relations_write(db):
+    con, other = db
+    con.values([1, "a"]).insert_into("w")
+    con.table("w").insert([2, "b"])
+    con.table("w").update({"s": duckdb.ConstantExpression("c")}, condition=duckdb.ColumnExpression("i") == 2)
+    con.sql("FROM w WHERE i > 1").create("made2")
+    con.execute("DELETE FROM w WHERE i = 1")
+    con.sql("SELECT i + 1 AS j FROM w").create_view("seen")
+    con.sql("SELECT i + 2 AS j FROM w").create_view("seen", replace=True)
+    assert [rows(other), rows(other, "made2"), rows(other, "seen")] == [[(2, "c")], [(2, "c")], [(4,)]]
+    with pytest.raises(duckdb.CatalogException, match="already exists"):
+        con.sql("FROM w").create_view("seen", replace=False)
+    con.begin()
+    con.sql("FROM w").create_view("inside")
+    assert rows(con, "inside") == [(2, "c")]
+    con.rollback()
+    with pytest.raises(duckdb.CatalogException, match="inside"):
+        rows(other, "inside")
+    con.execute("DROP VIEW seen")
+    con.execute("DROP TABLE made2")
+
+
 def test_a_function_of_this_side_computes_what_is_written(db):
     con, other = db
     con.execute("INSERT INTO w (i) VALUES (1), (2), (3)")
@@ -277,8 +299,17 @@ def test_read_only_refuses_writing(server):
         assert con.execute("SELECT count(*) FROM t").fetchone() == (1000,)
         with pytest.raises(duckdb.InvalidInputException, match="read-only"):
             con.execute("INSERT INTO one VALUES (2)")
+        with pytest.raises(duckdb.InvalidInputException, match="read-only"):
+            con.table("one").create_view("nothing")
         con.execute("CREATE TABLE memory.mine AS SELECT i FROM one")
         assert rows(con, "memory.mine") == [(1,)]
+
+
+def test_a_view_at_the_server_sees_nothing_of_this_side(con):
+    con.execute("CREATE TABLE memory.mine AS SELECT 1 AS i")
+    with pytest.raises(duckdb.BinderException, match="mine"):
+        con.table("memory.mine").create_view("over_mine")
+    assert con.table("memory.mine").query("mine_here", "SELECT count(*) FROM mine_here").fetchall() == [(1,)]
 
 
 def test_a_local_file_goes_up_and_comes_down(server, tmp_path):
