@@ -158,6 +158,21 @@ def test_errors_have_the_class_that_they_have_locally(con):
         assert con.execute("SELECT count(*) FROM cloud.inv").fetchall() == [(3,)], sql
 
 
+def test_a_relation_becomes_a_view_at_the_server(con):
+    """DuckDB's API reaches the catalog without a statement."""
+    con.execute("USE cloud")
+    con.sql("SELECT id, nm FROM inv WHERE qty > 60").create_view("many")
+    assert con.execute("FROM openduck_query('cloud', 'FROM many ORDER BY id')").fetchall() == [(1, "A"), (3, "C")]
+    con.begin()
+    con.sql("SELECT id FROM inv").create_view("many", replace=True)
+    assert con.execute("FROM many ORDER BY ALL").fetchall() == [(1,), (2,), (3,)]
+    con.rollback()
+    assert con.execute("FROM many ORDER BY ALL").fetchall() == [(1, "A"), (3, "C")]
+    con.execute("CREATE TABLE memory.mine AS SELECT 1 AS i")
+    with pytest.raises(duckdb.BinderException, match="mine"):
+        con.table("memory.mine").create_view("over_mine")
+
+
 def test_read_only_refuses(server):
     with services.duck() as c:
         c.execute(services.attach_sql(server.url) + " (READ_ONLY)")
