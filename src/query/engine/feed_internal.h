@@ -84,10 +84,10 @@ typedef struct {
     duckdb_connection connection;
 } od_feed_shape;
 
-/* The functions of an od_stream_source whose arg is an od_feed_shape. */
+/* The functions of an od_stream_source whose arg is an od_feed_shape; ARG is what _open gave. */
 void *od_feed_reader_open(void *shape);
-void od_feed_reader_close(void *reader);
-od_stream_step od_feed_reader_next(void *reader, void *chunk, void **other, uint64_t *run);
+void od_feed_reader_close(void *arg);
+od_stream_step od_feed_reader_next(void *arg, void *chunk, void **other, uint64_t *run);
 void od_feed_reader_wait(void *shape);
 
 #endif

@@ -234,7 +234,8 @@ static od_code fill_text(const od_native_reader *reader, size_t index, const pla
     uint8_t check = reader->checks[index];
     if (p->count == 0)
         return OD_OK;
-    if (check == OD_TEXT_UTF8 && is_ascii(column->bytes + offsets[0], (size_t)(offsets[p->count] - offsets[0])))
+    if (check == OD_TEXT_UTF8 && column->bytes != NULL &&
+        is_ascii(column->bytes + offsets[0], (size_t)(offsets[p->count] - offsets[0])))
         check = OD_TEXT_ANY;
     for (idx_t i = 0; i < p->count; i++) {
         const uint8_t *value = column->bytes != NULL ? column->bytes + offsets[i] : (const uint8_t *)"";
