@@ -68,7 +68,7 @@ class Definitions(Writes):
             items.append("g1 %sAS (k * 2)" % self.pick(("INTEGER GENERATED ALWAYS ", "BIGINT ", "")))
         if self.chance(8):
             items.append("CHECK (k > -100)")
-        if self.chance(8):
+        if self.chance(30) and self.scope.use[0] == "cloud":  # a reference has no database of its own
             parents = [t for t in self.scope.tables if t.remote and t.key == ("k",)]
             if parents:
                 parent = self.pick(parents)

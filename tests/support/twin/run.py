@@ -21,7 +21,7 @@ Found = collections.namedtuple("Found", "number text entry")
 
 
 class Arena:
-    """Makes fresh sides: plain ones, whose `cloud` is a file, others by KIND: `local` (plain too), `serve`, `gateway`."""
+    """Makes fresh sides: plain ones, whose `cloud` is a file, others by KIND: local (plain too), serve, gateway."""
 
     def __init__(self, kind):
         self.kind = kind

@@ -3,6 +3,7 @@
 
 import collections
 import datetime
+import re
 import sys
 import types
 
@@ -73,8 +74,9 @@ class Side:
             return Outcome(type(e).__name__, None, None, None, str(e))
         if step.compare == "class":
             return Outcome(None, None, None, None, "")
-        # A sequence that a default names is the server's own, so the alias is missing there.
-        rows = [repr(r).replace("nextval('cloud.", "nextval('") for r in rows]
+        # The text of a default is the server's: a sequence without the alias, and one more cast to the same type.
+        rows = [re.sub(r"nextval\('(cloud\.)?(main\.)?", "nextval('", repr(r)) for r in rows]
+        rows = [re.sub(r"CAST\(CAST\(\((.*?)\) AS (\w+)\) AS \2\)", r"CAST((\1) AS \2)", r) for r in rows]
         if step.compare == "set":
             rows.sort()
         return Outcome(None, [d[0] for d in described], [str(d[1]) for d in described], rows, "")
