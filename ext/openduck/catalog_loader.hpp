@@ -21,7 +21,8 @@ struct LoadedColumn {
 	string type;      // as the server writes it
 	string collation; // of a VARCHAR column, if the answer tells it apart from the type
 	Value comment;
-	Value default_sql; // also the expression of a generated column
+	Value default_sql;      // also the expression of a generated column,
+	bool generated = false; // which is known here only if its table was asked for alone
 	bool nullable = true;
 };
 

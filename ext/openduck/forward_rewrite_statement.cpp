@@ -6,6 +6,7 @@
 #include "duckdb/function/scalar_macro_function.hpp"
 #include "duckdb/function/table_macro_function.hpp"
 #include "duckdb/parser/constraints/list.hpp"
+#include "duckdb/parser/expression/cast_expression.hpp"
 #include "duckdb/parser/parsed_data/alter_table_info.hpp"
 #include "duckdb/parser/parsed_data/comment_on_column_info.hpp"
 #include "duckdb/parser/parsed_data/create_index_info.hpp"
@@ -176,6 +177,9 @@ void ForwardRewriter::Columns(ColumnList &columns) {
 		Type(column.TypeMutable());
 		if (column.Generated()) {
 			auto expr = column.GeneratedExpression().Copy();
+			if (column.Type().id() != LogicalTypeId::ANY) {
+				expr = std::move(expr->Cast<CastExpression>().child); // DuckDB puts its cast around it again
+			}
 			Expr(expr);
 			column.SetGeneratedExpression(std::move(expr));
 		} else if (column.HasDefaultValue()) {

@@ -52,7 +52,7 @@ class Arena:
         self.stop()
         path = services.make_database(self.path / ("%d.duckdb" % next(self.numbers)))
         self.server = (services.Serve if self.kind == "serve" else services.Stack)({"mydb": path})
-        return Side(services.duck(), services.attach_sql(self.server.url))
+        return Side(services.duck(), services.attach_sql(self.server.url), remote=True)
 
 
 def session(arena, number, count):

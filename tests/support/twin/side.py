@@ -41,6 +41,9 @@ CATALOG = {
     "views": "SELECT schema_name, view_name, comment, column_count FROM duckdb_views() WHERE database_name = 'cloud' AND NOT internal",
     "constraints": "SELECT schema_name, table_name, constraint_type, constraint_column_names FROM duckdb_constraints()"
     " WHERE database_name = 'cloud'",
+}
+# What an attached catalog does not list, but the server has; asked of the server between transactions.
+SERVER_CATALOG = {
     "indexes": "SELECT schema_name, table_name, index_name, is_unique, is_primary, expressions FROM duckdb_indexes()"
     " WHERE database_name = 'cloud'",
     "sequences": "SELECT schema_name, sequence_name, start_value, min_value, max_value, increment_by, cycle, comment"
@@ -52,9 +55,12 @@ CATALOG = {
 
 
 class Side:
-    def __init__(self, con, attach):
-        """CON is taken; ATTACH is the statement that makes `cloud`."""
+    open = False  # in a transaction
+
+    def __init__(self, con, attach, remote=False):
+        """CON is taken; ATTACH is the statement that makes `cloud`, which is REMOTE or a file."""
         self.con = con
+        self.remote = remote
         self.con.execute("SET TimeZone = 'UTC'")
         self.con.execute(attach)
 
@@ -72,11 +78,12 @@ class Side:
             rows = result.fetchall() if described else []
         except duckdb.Error as e:
             return Outcome(type(e).__name__, None, None, None, str(e))
+        if step.sql.startswith(("BEGIN", "COMMIT", "ROLLBACK")):
+            self.open = step.sql.startswith("BEGIN")
         if step.compare == "class":
             return Outcome(None, None, None, None, "")
-        # The text of a default is the server's: a sequence without the alias, and one more cast to the same type.
+        # How a default names a sequence is the server's: without the alias.
         rows = [re.sub(r"nextval\('(cloud\.)?(main\.)?", "nextval('", repr(r)) for r in rows]
-        rows = [re.sub(r"CAST\(CAST\(\((.*?)\) AS (\w+)\) AS \2\)", r"CAST((\1) AS \2)", r) for r in rows]
         if step.compare == "set":
             rows.sort()
         return Outcome(None, [d[0] for d in described], [str(d[1]) for d in described], rows, "")
@@ -87,6 +94,9 @@ class Side:
         from twin.script import Step
 
         state = {name: self.run(Step(sql)) for name, sql in CATALOG.items()}
+        if not self.open:
+            for name, sql in SERVER_CATALOG.items():
+                state[name] = self.run(Step(self.at_server(sql) if self.remote else sql))
         listed = self.run(
             Step(
                 "SELECT database_name, schema_name, table_name FROM duckdb_tables() WHERE database_name IN ('cloud', 'memory', 'temp')"
@@ -97,6 +107,11 @@ class Side:
             name = ".".join(quoted(part) for part in eval(row))
             state[name] = self.run(Step("FROM " + name))
         return state
+
+    @staticmethod
+    def at_server(sql):
+        sql = sql.replace("'cloud'", "current_database()").replace("'", "''")
+        return "FROM openduck_query('cloud', '%s')" % sql
 
     def close(self):
         self.con.close()

@@ -31,7 +31,10 @@ class Writes(Reads):
             return ""
         if self.chance(40):
             return " RETURNING *"
-        return " RETURNING " + self.outputs(self.columns(table, alias if self.chance(50) else None), 3)
+        params, self.params = self.params, None  # DuckDB takes no parameters there
+        text = " RETURNING " + self.outputs(self.columns(table, alias if self.chance(50) else None), 3)
+        self.params = params
+        return text
 
     def chosen(self, table):
         """Columns for an INSERT: all, or some with all that must be given, in any order."""
@@ -87,6 +90,7 @@ class Writes(Reads):
     def upsert(self, table):
         if not table.key or table.numbered:
             return self.insert(table)
+        tail = self.returning(table)
         key = ", ".join(quoted(k) for k in table.key)
         columns = [c for c in table.plain if c.name in table.key or not c.nullable or self.chance(70)]
         names = ", ".join(c.text for c in columns)
@@ -102,7 +106,7 @@ class Writes(Reads):
             body = self.rows_from_select(columns)
         if self.chance(35):
             word = self.pick(("REPLACE", "IGNORE"))
-            return "INSERT OR %s INTO %s (%s) %s%s" % (word, self.spell(table), names, body, self.returning(table))
+            return "INSERT OR %s INTO %s (%s) %s%s" % (word, self.spell(table), names, body, tail)
         others = [c for c in columns if c.name not in table.key]
         if not others or self.chance(30):
             action = self.pick((" DO NOTHING", " (%s) DO NOTHING" % key))
