@@ -87,7 +87,8 @@ static ExceptionType TypeFromState(const string &sqlstate) {
 	static const unordered_map<string, ExceptionType> TYPES = {
 	    {"2BP01", ExceptionType::DEPENDENCY},     {"22003", ExceptionType::OUT_OF_RANGE},
 	    {"22012", ExceptionType::DIVIDE_BY_ZERO}, {"22018", ExceptionType::MISMATCH_TYPE},
-	    {"22023", ExceptionType::INVALID_INPUT},  {"2200H", ExceptionType::SEQUENCE}};
+	    {"22023", ExceptionType::INVALID_INPUT},  {"2200H", ExceptionType::SEQUENCE},
+	    {"42804", ExceptionType::INVALID_TYPE}};
 	auto entry = TYPES.find(sqlstate);
 	return entry == TYPES.end() ? ExceptionType::INVALID : entry->second;
 }

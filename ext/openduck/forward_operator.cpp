@@ -40,7 +40,7 @@ void ForwardedStatement::Describe(ClientContext &context, OpenDuckTransaction &t
 namespace {
 
 //! How often a statement is written anew because the catalog has changed meanwhile.
-constexpr idx_t MAX_REWRITES = 5;
+constexpr idx_t MAX_REWRITES = 100;
 
 class ForwardSourceState : public GlobalSourceState {
 public:
@@ -127,6 +127,9 @@ private:
 				transaction.Drop();
 				WriteAnew(context, transaction);
 				continue;
+			}
+			if (code == OD_E_STALE_CATALOG) {
+				throw TransactionException("the remote catalog keeps changing; run the statement again");
 			}
 			if (code != OD_OK) {
 				ThrowRemote(err);

@@ -23,6 +23,7 @@ static const struct {
     {"Constraint", OD_E_CONSTRAINT, NULL},
     {"Invalid Input", OD_E_INVALID, NULL},
     {"Invalid Configuration", OD_E_INVALID, NULL},
+    {"Invalid type", OD_E_INVALID, "42804"},
     {"Settings", OD_E_INVALID, NULL},
     {"Parameter Not Resolved", OD_E_INVALID, NULL},
     {"Parameter Not Allowed", OD_E_INVALID, NULL},

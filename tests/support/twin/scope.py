@@ -35,6 +35,7 @@ class Table:
     view: bool
     columns: list = dataclasses.field(default_factory=list)
     key: tuple = ()
+    unique: int = 0  # constraints and indexes that forbid equal rows
     numbered: bool = False  # a default draws from a sequence
     rows: int = 0
 
@@ -95,6 +96,12 @@ class Scope:
         ):
             if (db, schema, name) in found:
                 found[db, schema, name].key = tuple(columns)
+                found[db, schema, name].unique += 1
+        for db, schema, name in rows(
+            "SELECT database_name, schema_name, table_name FROM duckdb_indexes() WHERE is_unique"
+        ):
+            if (db, schema, name) in found:
+                found[db, schema, name].unique += 1
         self.broken = [t for t in found.values() if t.view and not self._binds(t)]
         self.tables = [t for t in found.values() if t.columns and t not in self.broken]
         names = "SELECT schema_name, %s FROM %s() WHERE database_name = 'cloud' %s ORDER BY ALL"

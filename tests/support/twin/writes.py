@@ -88,7 +88,8 @@ class Writes(Reads):
         return "SELECT %s FROM (%s) AS z ORDER BY ALL" % (", ".join(outer), text)
 
     def upsert(self, table):
-        if not table.key or table.numbered:
+        # With two of them it is DuckDB's affair which of several rows is taken.
+        if not table.key or table.numbered or table.unique > 1:
             return self.insert(table)
         tail = self.returning(table)
         key = ", ".join(quoted(k) for k in table.key)

@@ -20,6 +20,7 @@ static void test_texts(void **state)
         {"Binder Error: no column 'x'", OD_E_BINDER, "no column 'x'"},
         {"INTERNAL Error: broken", OD_E_INTERNAL, "broken"},
         {"IO Error: Cannot open file", OD_E_IO, "Cannot open file"},
+        {"Invalid Input Error: no", OD_E_INVALID, "no"},
         {NULL, OD_E_INTERNAL, "the database failed without a reason"},
         {"FATAL Error: Failed: database has been invalidated", OD_E_FATAL, "Failed: database has been invalidated"},
         {"IO Error: Checkpoint failed for database \"x\". The database has been invalidated. Original error: full",
