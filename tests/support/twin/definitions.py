@@ -107,11 +107,14 @@ class Definitions(Writes):
         )
 
     def remote_only(self):
-        """A SELECT over remote tables alone."""
+        """A SELECT over remote tables alone, by whole names: DuckDB looks a view's names up in its own schema first."""
         table = self.table(remote=True)
         if table is None:
             return "SELECT 1 AS a"
-        return self.pick((self.simple, self.grouped, self.aggregate, self.distinct))(table)
+        self.whole_names = True
+        text = self.pick((self.simple, self.grouped, self.aggregate, self.distinct))(table)
+        self.whole_names = False
+        return text
 
     def create_view(self):
         if self.scope.broken or len([t for t in self.scope.tables if t.view]) > 5:

@@ -10,6 +10,8 @@ UNSORTED = ("MAP", "INTERVAL")  # equal values that print differently, or no ord
 class Reads(Values):
     """Needs self.scope too."""
 
+    whole_names = False
+
     def table(self, remote=None, written=False):
         """A table, remote ones more often; None when there is none of this kind."""
         if remote is None and self.chance(80):
@@ -28,6 +30,8 @@ class Reads(Values):
         """One of the ways to name TABLE here."""
         name, schema = quoted(table.name), quoted(table.schema)
         ways = ["%s.%s.%s" % (table.database, schema, name)]
+        if self.whole_names:
+            return ways[0]
         if table.schema == "main":
             ways.append("%s.%s" % (table.database, name))
         if table.database == "temp":
