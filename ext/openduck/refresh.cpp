@@ -215,7 +215,7 @@ private:
 		if (!prepared.physical_plan || prepared.statement_type == StatementType::PREPARE_STATEMENT) {
 			return RebindQueryInfo::DO_NOT_REBIND;
 		}
-		BeginRemoteWrites(context, prepared.physical_plan->Root());
+		BeginRemoteWrites(context, prepared.physical_plan->Root(), prepared.properties);
 		auto transactions = Involved(context, prepared);
 		if (HasListing(prepared.physical_plan->Root())) {
 			RefreshListed(context, transactions);

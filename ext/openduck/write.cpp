@@ -6,6 +6,8 @@
 #include "openduck/write_merge.hpp"
 #include "openduck/write_work.hpp"
 
+#include "duckdb/main/attached_database.hpp"
+#include "duckdb/main/database_manager.hpp"
 #include "duckdb/parser/keyword_helper.hpp"
 
 namespace openduck {
@@ -22,9 +24,10 @@ static string NextStagingTable() {
 class RemoteWriteGlobalState : public GlobalSinkState {
 public:
 	RemoteWriteGlobalState(ClientContext &context, const RemoteWrite &op)
-	    : context(context), op(op), transaction(OpenDuckTransaction::Get(context, op.catalog)),
-	      txn(transaction.Server(context, ServerUse::STEPS)), table(NextStagingTable()),
-	      upload(context, op.catalog.SharedRemote(), txn, table, op.info.staged) {
+	    : context(context), op(op), direct(op.direct), transaction(OpenDuckTransaction::Get(context, op.catalog)),
+	      txn(transaction.Server(context, direct ? ServerUse::STATEMENT : ServerUse::STEPS)), table(NextStagingTable()),
+	      upload(context, op.catalog.SharedRemote(), txn, table, op.info.staged, direct ? Statement() : string(),
+	             direct && !transaction.Rebinding() ? transaction.Snapshot(context)->version : 0) {
 	}
 
 	//! All rows are on their way: waits for them and runs the statement. True: it is done.
@@ -32,6 +35,7 @@ public:
 
 	ClientContext &context;
 	const RemoteWrite &op;
+	const bool direct;
 	OpenDuckTransaction &transaction;
 	od_remote_txn *const txn;
 	const string table;
@@ -42,7 +46,11 @@ public:
 	unique_ptr<ColumnDataCollection> rows;
 
 private:
-	//! Rows have arrived: the statement, and how often it runs.
+	//! The statement, reading the rows where they are.
+	string Statement() const {
+		return op.info.head + (direct ? "" : "temp.main.") + KeywordHelper::WriteQuoted(table, '"') + op.info.tail;
+	}
+	//! Rows have arrived: which statement is to run, and how often.
 	void Prepare();
 	//! What the running statement gives within WAIT_MS; true: all.
 	bool Fetch(int64_t wait_ms);
@@ -77,14 +85,17 @@ public:
 void RemoteWriteGlobalState::Prepare() {
 	auto &info = op.info;
 	prepared = true;
-	arrived += upload.Finish();
-	times = info.once_a_row ? arrived.load() : arrived > 0 || !info.without_rows.empty() ? 1 : 0;
-	if (info.once_a_row) {
+	if (direct && upload.Begun()) {
+		count = arrived;
+	} else if (info.once_a_row) {
 		sql = info.head;
-	} else if (arrived == 0) {
+		times = arrived;
+	} else if (arrived > 0) {
+		sql = Statement();
+		times = 1;
+	} else if (!info.without_rows.empty()) {
 		sql = info.without_rows;
-	} else {
-		sql = info.head + "temp.main." + KeywordHelper::WriteQuoted(table, '"') + info.tail;
+		times = 1;
 	}
 	if (times > 0) {
 		transaction.Wrote(false);
@@ -128,6 +139,11 @@ void RemoteWriteGlobalState::Finish() {
 
 bool RemoteWriteGlobalState::Step(int64_t wait_ms) {
 	if (!prepared) {
+		idx_t rows_there = 0;
+		if (!upload.Finish(wait_ms, rows_there)) {
+			return false;
+		}
+		arrived += rows_there;
 		Prepare();
 	}
 	if (!stream && times > 0) {
@@ -199,6 +215,9 @@ SinkResultType RemoteWrite::Sink(ExecutionContext &context, DataChunk &chunk, Op
 	}
 	if (!local.encoder) {
 		local.encoder = make_uniq<RowEncoder>(global.upload, info.staged);
+		if (global.direct) {
+			global.transaction.Wrote(false);
+		}
 	}
 	local.encoder->Append(chunk, info.from, batch);
 	return SinkResultType::NEED_MORE_INPUT;
@@ -276,13 +295,40 @@ static optional_ptr<OpenDuckCatalog> WrittenCatalog(const PhysicalOperator &op) 
 	return nullptr;
 }
 
-void BeginRemoteWrites(ClientContext &context, const PhysicalOperator &plan) {
-	auto catalog = WrittenCatalog(plan);
-	if (catalog) {
-		OpenDuckTransaction::Get(context, *catalog).Server(context, ServerUse::STEPS);
+static void CollectWrites(const PhysicalOperator &op, vector<const_reference<PhysicalOperator>> &result) {
+	if (WrittenCatalog(op)) {
+		result.push_back(op);
 	}
-	for (auto &child : plan.GetChildren()) {
-		BeginRemoteWrites(context, child.get());
+	for (auto &child : op.GetChildren()) {
+		CollectWrites(child.get(), result);
+	}
+}
+
+static bool ReadsRemote(ClientContext &context, const PhysicalOperator &plan, const StatementProperties &properties) {
+	for (auto &read : properties.read_databases) {
+		auto database = DatabaseManager::Get(context).GetDatabase(context, read.first);
+		if (database && OpenDuckCatalog::Is(database->GetCatalog())) {
+			return true;
+		}
+	}
+	return !RemoteScans(plan).empty();
+}
+
+void BeginRemoteWrites(ClientContext &context, const PhysicalOperator &plan, const StatementProperties &properties) {
+	vector<const_reference<PhysicalOperator>> writes;
+	CollectWrites(plan, writes);
+	// While a statement reads rows, nothing else can be asked in its transaction.
+	auto alone = writes.size() == 1 && !ReadsRemote(context, plan, properties);
+	for (auto &op : writes) {
+		auto write =
+		    op.get().type == PhysicalOperatorType::EXTENSION ? &static_cast<const RemoteWrite &>(op.get()) : nullptr;
+		auto direct = alone && write && write->info.single_pass;
+		if (write) {
+			write->direct = direct;
+		}
+		if (!direct) {
+			OpenDuckTransaction::Get(context, *WrittenCatalog(op)).Server(context, ServerUse::STEPS);
+		}
 	}
 }
 

@@ -36,6 +36,8 @@ struct RemoteWriteInfo {
 	bool ordered = false;
 	//! Several threads may send.
 	bool parallel = true;
+	//! The statement reads the rows once, and gives no rows.
+	bool single_pass = false;
 };
 
 //! The statements of several operators, which run one after another when the rows of all have arrived.
@@ -48,7 +50,8 @@ public:
 };
 
 //! Takes rows, each thread's own, into a staging table of the server's transaction; then runs the statement there. All in
-//! one transaction: whatever fails, nothing of it remains.
+//! one transaction: whatever fails, nothing of it remains. Or, the faster way: the statement runs from the start and reads the
+//! rows as they come, in a transaction of its own unless the user has begun one.
 class RemoteWrite : public PhysicalOperator {
 public:
 	static constexpr const PhysicalOperatorType TYPE = PhysicalOperatorType::EXTENSION;
@@ -60,6 +63,8 @@ public:
 	const RemoteWriteInfo info;
 	//! Null: the statement runs as soon as its rows have arrived.
 	shared_ptr<RemoteWriteSequence> sequence;
+	//! This execution's statement may read the rows as they come: see BeginRemoteWrites.
+	mutable atomic<bool> direct {false};
 
 	string GetName() const override;
 	InsertionOrderPreservingMap<string> ParamsToString() const override;
@@ -90,8 +95,8 @@ public:
 	}
 };
 
-//! Before anything of PLAN runs: what writes in steps gets its transaction at the server, so that the plan's scans read in
-//! it too.
-void BeginRemoteWrites(ClientContext &context, const PhysicalOperator &plan);
+//! Before anything of PLAN runs: a write that is all that PLAN has to do with servers is made direct. Others get their
+//! transaction at the server, so that the plan's scans read in it too.
+void BeginRemoteWrites(ClientContext &context, const PhysicalOperator &plan, const StatementProperties &properties);
 
 } // namespace openduck

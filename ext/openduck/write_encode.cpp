@@ -468,7 +468,7 @@ static child_list_t<LogicalType> ChildFields(const LogicalType &type) {
 //! Makes OUT, whose memory its parent owns.
 static void MakeField(const string &column, const string &name, const LogicalType &type, ArrowSchema *out) {
 	auto format = NativeFormat(type);
-	if (format.empty() || type.id() == LogicalTypeId::VARIANT) {
+	if (format.empty()) {
 		throw NotImplementedException("column '%s': type %s cannot be written over openduck", column, type.ToString());
 	}
 	auto fields = ChildFields(type);

@@ -161,6 +161,7 @@ PhysicalOperator &OpenDuckCatalog::PlanInsert(ClientContext &context, PhysicalPl
 	auto info =
 	    columns.empty() ? DefaultsInfo(op.table, op.return_chunk) : InsertInfo(op.table, columns, op.return_chunk);
 	SetOrder(context, *plan, info);
+	info.single_pass = !op.return_chunk && !info.once_a_row;
 	auto &write = planner.Make<RemoteWrite>(op.types, *this, std::move(info), op.estimated_cardinality);
 	write.children.push_back(*plan);
 	return write;
@@ -203,6 +204,7 @@ PhysicalOperator &OpenDuckCatalog::PlanCreateTableAs(ClientContext &context, Phy
 	info.without_rows = head + empty + " LIMIT 0";
 	info.changes_catalog = true;
 	SetOrder(context, plan, info);
+	info.single_pass = true;
 	auto &write = planner.Make<RemoteWrite>(op.types, *this, std::move(info), op.estimated_cardinality);
 	write.children.push_back(plan);
 	return write;

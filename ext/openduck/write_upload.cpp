@@ -67,8 +67,9 @@ string CreatedTypeSql(const LogicalType &type) {
 // RowUpload
 //===--------------------------------------------------------------------===//
 RowUpload::RowUpload(ClientContext &context, shared_ptr<Remote> remote_p, const od_remote_txn *txn, string table_p,
-                     const StagedColumns &columns)
-    : context(context), remote(std::move(remote_p)), txn(txn), table(std::move(table_p)), names(columns.names) {
+                     const StagedColumns &columns, string statement_p, uint64_t version)
+    : context(context), remote(std::move(remote_p)), txn(txn), table(std::move(table_p)),
+      statement(std::move(statement_p)), version(version), names(columns.names) {
 	for (auto &type : columns.types) {
 		sql_types.push_back(StagedTypeSql(type));
 	}
@@ -88,6 +89,15 @@ bool RowUpload::Interrupted(void *arg) {
 	return upload.context.interrupted || Executor::Get(upload.context).HasError();
 }
 
+void RowUpload::Check(od_code code, const od_error &err) {
+	if (code == OD_E_STALE_CATALOG) {
+		throw TransactionException("the remote catalog changed; run the statement again");
+	}
+	if (code != OD_OK) {
+		ThrowError(err);
+	}
+}
+
 void RowUpload::Open() {
 	vector<od_wire_column> columns;
 	for (idx_t i = 0; i < names.size(); i++) {
@@ -101,6 +111,8 @@ void RowUpload::Open() {
 	options.columns = columns.data();
 	options.column_count = columns.size();
 	options.format = OD_FORMAT_NATIVE;
+	options.statement = od_slice_of(statement.data(), statement.size());
+	options.expected_catalog_version = version;
 	options.interrupt.check = Interrupted;
 	options.interrupt.arg = this;
 	od_error err = {};
@@ -114,9 +126,7 @@ void RowUpload::Send(od_msg *payload) {
 		Open();
 	}
 	od_error err = {};
-	if (od_ingest_send(ingest, payload, &err) != OD_OK) {
-		ThrowError(err);
-	}
+	Check(od_ingest_send(ingest, payload, &err), err);
 }
 
 void RowUpload::Unblock() {
@@ -196,17 +206,18 @@ void RowUpload::Advance(idx_t min) {
 	Drain(guard);
 }
 
-idx_t RowUpload::Finish() {
+bool RowUpload::Finish(int64_t wait_ms, idx_t &rows) {
+	rows = 0;
 	Advance(NumericLimits<idx_t>::Maximum());
 	if (!ingest) {
-		return 0;
+		return true;
 	}
-	uint64_t rows = 0;
+	uint64_t told = 0;
+	bool again = false;
 	od_error err = {};
-	if (od_ingest_finish(ingest, &rows, &err) != OD_OK) {
-		ThrowError(err);
-	}
-	return rows;
+	Check(od_ingest_finish_within(ingest, wait_ms, &told, &again, &err), err);
+	rows = told;
+	return !again;
 }
 
 //===--------------------------------------------------------------------===//

@@ -33,9 +33,11 @@ public:
 	//! What waits at most before threads ahead of the others have to wait themselves.
 	static constexpr idx_t MAX_WAITING = idx_t(128) << 20;
 
-	//! Into a new staging table TABLE in TXN, which must outlive this. Nothing is sent before the first payload.
+	//! Into a new staging table TABLE in TXN, which must outlive this. With a STATEMENT there is no table: it reads the rows
+	//! as they come, by that name, in TXN or (null) by itself, at catalog version VERSION (0: any). Nothing is sent before
+	//! the first payload.
 	RowUpload(ClientContext &context, shared_ptr<Remote> remote, const od_remote_txn *txn, string table,
-	          const StagedColumns &columns);
+	          const StagedColumns &columns, string statement, uint64_t version);
 	~RowUpload();
 	RowUpload(const RowUpload &) = delete;
 
@@ -46,11 +48,18 @@ public:
 	void Push(idx_t batch, od_msg *payload);
 	//! All batches below MIN are complete.
 	void Advance(idx_t min);
-	//! Waits until all rows are at the server. Returns their number.
-	idx_t Finish();
+	//! All rows have been pushed: waits, WAIT_MS at most, until they are in the table or the statement has ended. True: they
+	//! are, and ROWS tells how many arrived, or were affected.
+	bool Finish(int64_t wait_ms, idx_t &rows);
+	//! Something was sent.
+	bool Begun() const {
+		return ingest != nullptr;
+	}
 
 private:
 	static bool Interrupted(void *arg);
+	//! Throws unless CODE is OD_OK.
+	static void Check(od_code code, const od_error &err);
 	//! Sends what can be sent, unless another thread does.
 	void Drain(std::unique_lock<mutex> &guard);
 	void Send(od_msg *payload);
@@ -61,6 +70,8 @@ private:
 	shared_ptr<Remote> remote;
 	const od_remote_txn *txn;
 	const string table;
+	const string statement;
+	const uint64_t version;
 	vector<string> names;
 	vector<string> sql_types;
 

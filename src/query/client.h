@@ -80,6 +80,9 @@ OD_MUST_CHECK od_code od_ingest_send(od_ingest *ingest, od_msg *payload, od_erro
 /* Waits until all rows are in the table, or the statement has ended and, without a transaction, is committed. *rows: that were sent; of
  * a statement, that it affected. */
 OD_MUST_CHECK od_code od_ingest_finish(od_ingest *ingest, uint64_t *rows, od_error *err);
+/* As od_ingest_finish, but waits WAIT_MS at most: *again is true if it is to be called again. */
+OD_MUST_CHECK od_code od_ingest_finish_within(od_ingest *ingest, int64_t wait_ms, uint64_t *rows, bool *again,
+                                              od_error *err);
 /* After _finish: the catalog's version as it is now; 0: not told. */
 uint64_t od_ingest_catalog_version(const od_ingest *ingest);
 /* Unless it was finished, the server drops the table, or undoes the statement, a moment later. NULL allowed. */

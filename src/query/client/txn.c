@@ -163,15 +163,17 @@ void od_remote_txn_free(od_remote_txn *txn)
 struct od_ingest {
     od_remote *remote;
     od_call *call;
-    bool alone; /* a statement in a transaction of its own */
-    bool ended; /* the reply was read, or cannot come */
+    bool alone;           /* a statement in a transaction of its own */
+    bool closed;          /* our side */
+    bool ended;           /* the reply was read, or cannot come */
+    od_deadline patience; /* once closed: how long the reply may take */
     od_code code;
     od_error error;
     uint64_t rows, catalog_version;
 };
 
-/* Reads the reply, which ends the call. */
-static od_code read_reply(od_ingest *ingest, od_error *err)
+/* Reads the reply, which ends the call. If it does not come until UNTIL but may come yet, *again is true and nothing has happened. */
+static od_code await_reply(od_ingest *ingest, od_deadline until, bool *again, od_error *err)
 {
     od_deadline wait = od_deadline_in_ms(ingest->remote->execute_timeout_ms);
     od_msg *answer = NULL, *more = NULL;
@@ -179,7 +181,12 @@ static od_code read_reply(od_ingest *ingest, od_error *err)
     od_error why = {0};
     od_code rc;
 
-    OD_TRY(od_call_recv(ingest->call, &answer, wait, &why));
+    rc = od_call_recv(ingest->call, &answer, od_deadline_min(until, wait), &why);
+    *again = rc == OD_E_TIMEOUT && !od_deadline_passed(wait) && !od_deadline_passed(ingest->patience);
+    if (*again)
+        return OD_OK;
+    if (rc != OD_OK)
+        goto out;
     if (!answer) {
         rc = od_fail(&why, OD_E_PROTOCOL, "the server answered with no message");
         goto out;
@@ -204,6 +211,12 @@ out:
             *err = why;
     }
     return rc;
+}
+
+static od_code read_reply(od_ingest *ingest, od_error *err)
+{
+    bool again;
+    return await_reply(ingest, OD_DEADLINE_NEVER, &again, err);
 }
 
 static od_code send(od_ingest *ingest, const od_rpc_out *out, bool last, od_error *err)
@@ -244,6 +257,7 @@ od_code od_ingest_open(od_remote *remote, const od_remote_txn *txn, const od_ing
         return od_fail(err, OD_E_NO_MEMORY, "out of memory for an ingest");
     ingest->remote = od_remote_ref(remote);
     ingest->alone = !txn;
+    ingest->patience = OD_DEADLINE_NEVER;
     OD_TRY(od_ingest_metadata_encode(&metadata, &head, err));
     OD_TRY(od_call_open(remote->channel, OD_PATH_INGEST, OD_DEADLINE_NEVER, 0, options->interrupt, &ingest->call, err));
     od_rpc_out_whole(head, &bytes);
@@ -275,15 +289,19 @@ od_code od_ingest_send(od_ingest *ingest, od_msg *payload, od_error *err)
     return rc == OD_OK ? send(ingest, &out, false, err) : rc;
 }
 
-od_code od_ingest_finish(od_ingest *ingest, uint64_t *rows, od_error *err)
+od_code od_ingest_finish_within(od_ingest *ingest, int64_t wait_ms, uint64_t *rows, bool *again, od_error *err)
 {
     od_code rc = OD_OK;
 
     *rows = 0;
-    if (!ingest->ended)
-        rc = od_call_half_close(ingest->call, od_deadline_in_ms(ingest->remote->execute_timeout_ms), err);
+    *again = false;
+    if (!ingest->ended && !ingest->closed) {
+        ingest->patience = od_deadline_in_ms(ingest->remote->execute_timeout_ms);
+        rc = od_call_half_close(ingest->call, ingest->patience, err);
+        ingest->closed = rc == OD_OK;
+    }
     if (rc == OD_OK && !ingest->ended)
-        rc = read_reply(ingest, err);
+        rc = await_reply(ingest, od_deadline_min(ingest->patience, od_deadline_in_ms(wait_ms)), again, err);
     else if (rc == OD_OK) {
         rc = ingest->code;
         if (rc != OD_OK && err)
@@ -291,6 +309,12 @@ od_code od_ingest_finish(od_ingest *ingest, uint64_t *rows, od_error *err)
     }
     *rows = ingest->rows;
     return rc;
+}
+
+od_code od_ingest_finish(od_ingest *ingest, uint64_t *rows, od_error *err)
+{
+    bool again;
+    return od_ingest_finish_within(ingest, -1, rows, &again, err);
 }
 
 uint64_t od_ingest_catalog_version(const od_ingest *ingest)
