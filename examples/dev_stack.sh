@@ -23,6 +23,7 @@ export OPENDUCK_TOKEN
 start() {
     local name=$1
     shift
+    : >"$dir/$name.out" # there before it is looked at
     setsid "$openduck" "$@" --listen 127.0.0.1:0 >"$dir/$name.out" 2>"$dir/$name.log" &
     pids+=($!)
     url=
