@@ -421,7 +421,10 @@ static od_code send_through(stand *s, od_remote_txn *txn, const char *select, co
         od_msg_unref(msg);
     } while (rc == OD_OK);
     od_execution_end(execution);
-    rc = od_ingest_finish(ingest, rows, &err);
+    bool again;
+    do {
+        rc = od_ingest_finish_within(ingest, 1, rows, &again, &err);
+    } while (rc == OD_OK && again);
     *version = od_ingest_catalog_version(ingest);
     od_ingest_free(ingest);
     return rc;
