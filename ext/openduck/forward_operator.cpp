@@ -5,9 +5,13 @@
 #include "openduck/scan.hpp"
 #include "openduck/transaction.hpp"
 
+#include "duckdb/catalog/catalog_search_path.hpp"
 #include "duckdb/common/exception/transaction_exception.hpp"
 #include "duckdb/execution/physical_operator.hpp"
 #include "duckdb/execution/physical_plan_generator.hpp"
+#include "duckdb/main/client_data.hpp"
+#include "duckdb/parser/parsed_data/drop_info.hpp"
+#include "duckdb/parser/statement/drop_statement.hpp"
 
 namespace openduck {
 
@@ -176,6 +180,20 @@ private:
 		}
 	}
 
+	//! As DuckDB does: who is in a schema that was dropped is in the default one.
+	void LeaveDroppedSchema(ClientContext &context) const {
+		if (forwarded->original->type != StatementType::DROP_STATEMENT) {
+			return;
+		}
+		auto &info = *forwarded->original->Cast<DropStatement>().info;
+		auto &path = *ClientData::Get(context).catalog_search_path;
+		auto &current = path.GetDefault();
+		if (info.type == CatalogType::SCHEMA_ENTRY && current.schema == info.name &&
+		    current.catalog == forwarded->catalog) {
+			path.Set(CatalogSearchEntry(forwarded->catalog, DEFAULT_SCHEMA), CatalogSetPathType::SET_DIRECTLY);
+		}
+	}
+
 	//! False at the end of the rows.
 	bool Read(ClientContext &context, ForwardSourceState &state, DataChunk &chunk) const {
 		while (true) {
@@ -190,6 +208,7 @@ private:
 				state.finished = true;
 				if (forwarded->changes_catalog) {
 					Transaction(context).Wrote(true);
+					LeaveDroppedSchema(context);
 				}
 				return false;
 			}
