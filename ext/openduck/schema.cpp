@@ -39,6 +39,7 @@ void OpenDuckSchemaEntry::Add(unique_ptr<CatalogEntry> entry) {
 		if (!Supersedes(*entry, *slot)) {
 			return;
 		}
+		entry->oid = slot->oid; // lists of one statement are joined by it
 		superseded.push_back(std::move(slot));
 	}
 	slot = std::move(entry);

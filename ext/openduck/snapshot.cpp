@@ -27,18 +27,29 @@ CatalogSnapshot::~CatalogSnapshot() {
 
 void CatalogSnapshot::Add(ClientContext &context, LoadedCatalog &loaded) {
 	RemoteTypes types(context);
+	vector<pair<reference<OpenDuckSchemaEntry>, unique_ptr<CatalogEntry>>> entries;
 	for (auto &relation : loaded.relations) {
 		auto schema = FindSchema(relation.schema);
 		if (!schema) {
 			continue;
 		}
+		unique_ptr<CatalogEntry> entry;
 		if (relation.is_view) {
 			// A listing tells the columns that the server saw when it bound the view last.
-			schema->Add(make_uniq<OpenDuckViewEntry>(types, *this, *schema, relation, !relation.full));
+			entry = make_uniq<OpenDuckViewEntry>(types, *this, *schema, relation, !relation.full);
 		} else {
-			schema->Add(make_uniq<OpenDuckTableEntry>(*this, *schema,
-			                                          OpenDuckTableEntry::Build(types, *schema, relation), relation));
+			entry = make_uniq<OpenDuckTableEntry>(*this, *schema, OpenDuckTableEntry::Build(types, *schema, relation),
+			                                      relation);
 		}
+		entries.emplace_back(*schema, std::move(entry));
+	}
+	lock_guard<mutex> guard(add_lock);
+	if (loaded.complete && complete) {
+		// Another thread of the statement has asked for all too; what has been shown must not be superseded.
+		return;
+	}
+	for (auto &entry : entries) {
+		entry.first.get().Add(std::move(entry.second));
 	}
 	if (loaded.complete) {
 		complete = true;

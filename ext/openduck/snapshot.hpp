@@ -46,6 +46,7 @@ public:
 private:
 	case_insensitive_tree_t<unique_ptr<OpenDuckSchemaEntry>> schemas;
 	atomic<bool> complete {false};
+	mutex add_lock; // for adding all of an answer, or none
 };
 
 } // namespace openduck

@@ -66,6 +66,12 @@ shared_ptr<CatalogSnapshot> OpenDuckTransaction::Snapshot(ClientContext &context
 	                              : CatalogLoader::LoadSchemas(context, remote, txn, limit);
 	auto fetched = NewSnapshot(loaded, latest);
 	fetched->Add(context, loaded);
+	{
+		lock_guard<mutex> guard(lock);
+		if (snapshot && snapshot->version == fetched->version) {
+			return snapshot; // another thread of the statement was faster: its lists are of one snapshot
+		}
+	}
 	Use(fetched, true);
 	return fetched;
 }

@@ -5,11 +5,16 @@ differs."""
 import os
 
 import pytest
+import services
 from twin.run import Arena, first_difference, sessions
 
 pytestmark = [pytest.mark.extension, pytest.mark.timeout(3600)]
 
 LONG = os.environ.get("OPENDUCK_LONG") == "1"
+
+
+# How many statements there is time for.
+COUNT = 10000 if LONG else 3000 if services.SLOW == 1 else 500
 
 
 def run(kind, seed, count):
@@ -24,4 +29,15 @@ def run(kind, seed, count):
 
 @pytest.mark.parametrize("seed", range(1, 31) if LONG else [1])
 def test_statements_have_one_answer(seed):
-    run("local", seed, 10000 if LONG else 500)
+    """What follows compares with DuckDB, so DuckDB must agree with itself."""
+    run("local", seed, COUNT if LONG else 500)
+
+
+@pytest.mark.parametrize("seed", range(1, 101) if LONG else [1, 2, 3])
+def test_an_attached_database_answers_as_a_file_does(seed):
+    run("serve", seed, COUNT)
+
+
+@pytest.mark.parametrize("seed", range(101, 111) if LONG else [4])
+def test_so_it_does_behind_a_gateway(seed):
+    run("gateway", seed, COUNT if LONG else 500)

@@ -244,8 +244,8 @@ class Reads(Values):
 
     def look(self):
         """A question to the catalog: (text, ordered)."""
-        table = self.source()
-        name = self.spell(table) if table else "cloud.t0"
+        tables = [t for t in self.scope.tables if not t.view]  # of a view, defaults are shown or not
+        name = self.spell(self.pick(tables)) if tables else "cloud.t0"
         return self.pick((
             ("DESCRIBE %s" % name, True), ("SHOW TABLES", True), ("SHOW TABLES FROM cloud", True),
             ("SELECT column_name, column_type, min, max, count FROM (SUMMARIZE %s)" % name, False),

@@ -184,6 +184,8 @@ def generate(seed, count, side):
         elif word in ("CREATE", "DROP", "ALTER"):
             scope.refresh(macros=re.match(r"(CREATE|DROP).* (MACRO|FUNCTION|SCHEMA)", step.sql) is not None)
             changed |= session.open
+            if scope.use[0] == "cloud" and scope.use[1] not in scope.schemas:
+                scope.use = ("cloud", "main")
         elif word == "ROLLBACK" and changed:
             scope.refresh(macros=True)
         changed &= session.open
