@@ -107,6 +107,15 @@ static void pass_reply(hop *h)
         refuse(h, od_code_grpc_status(rc), err.message);
 }
 
+/* Nothing was done: its worker could not be asked. */
+static void refuse_unreached(hop *h, od_code code, const char *why)
+{
+    od_error err;
+
+    od_fail(&err, code, "worker '%s': %s", h->worker->endpoint.authority, why);
+    refuse(h, od_code_grpc_status(code), err.message);
+}
+
 static void pass_failure(hop *h, od_rpc_call *call, const od_error *why)
 {
     const char *text = NULL;
@@ -118,7 +127,7 @@ static void pass_failure(hop *h, od_rpc_call *call, const od_error *why)
                 h->kind == OD_REPLY_COMMIT || h->alone ? "whether the transaction was committed is not known"
                                                        : "the transaction is rolled back");
         if (h->kind == OD_REPLY_BEGIN || (h->alone && why->code == OD_E_UNAVAILABLE))
-            refuse(h, OD_GRPC_UNAVAILABLE, why->message);
+            refuse_unreached(h, OD_E_UNAVAILABLE, why->message);
         else
             fail(h, &err);
         return;
@@ -259,7 +268,7 @@ static void open_upstream(hop *h, od_msg *msg)
                           &upstream_events, h, &h->upstream, &err);
     if (rc != OD_OK) {
         unref(h);
-        refuse(h, od_code_grpc_status(rc), err.message);
+        refuse_unreached(h, rc, err.message);
         return;
     }
     if (h->kind == OD_REPLY_INGEST)
