@@ -7,6 +7,7 @@
 #include "duckdb/function/table_macro_function.hpp"
 #include "duckdb/parser/constraints/list.hpp"
 #include "duckdb/parser/expression/cast_expression.hpp"
+#include "duckdb/parser/keyword_helper.hpp"
 #include "duckdb/parser/parsed_data/alter_table_info.hpp"
 #include "duckdb/parser/parsed_data/comment_on_column_info.hpp"
 #include "duckdb/parser/parsed_data/create_index_info.hpp"
@@ -195,10 +196,15 @@ void ForwardRewriter::Constraints(vector<unique_ptr<Constraint>> &constraints) {
 		if (constraint->type == ConstraintType::CHECK) {
 			Expr(constraint->Cast<CheckConstraint>().expression);
 		} else if (constraint->type == ConstraintType::FOREIGN_KEY) {
-			auto &schema = constraint->Cast<ForeignKeyConstraint>().info.schema;
-			if (names.IsTarget(schema)) {
-				schema = string();
+			auto &info = constraint->Cast<ForeignKeyConstraint>().info;
+			if (names.IsTarget(info.schema)) {
+				info.schema = string();
 			}
+			// DuckDB writes these as they are.
+			if (!info.schema.empty() && info.schema != DEFAULT_SCHEMA) {
+				info.schema = KeywordHelper::WriteOptionallyQuoted(info.schema);
+			}
+			info.table = KeywordHelper::WriteOptionallyQuoted(info.table);
 		}
 	}
 }

@@ -220,6 +220,16 @@ def test_lists_of_tables_agree(con):
         assert ("sale", 5) in listed and ("note", 2) in listed and ("v", 1) in listed, (sql, listed)
 
 
+def test_a_foreign_key_to_a_table_with_an_odd_name(con):
+    con.execute("USE cloud")
+    con.execute('CREATE TABLE "odd name" (id INTEGER PRIMARY KEY)')
+    con.execute('CREATE TABLE child (id INTEGER REFERENCES "odd name"(id))')
+    with pytest.raises(duckdb.ConstraintException):
+        con.execute("INSERT INTO child VALUES (1)")
+    with pytest.raises(duckdb.BinderException):
+        con.execute('CREATE TABLE other.child (id INTEGER REFERENCES main."odd name"(id))')
+
+
 def shell(lines, *options):
     """DuckDB's own shell."""
     program = pathlib.Path(sys.executable).parent / "duckdb"

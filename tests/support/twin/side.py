@@ -84,6 +84,8 @@ class Side:
             return Outcome(None, None, None, None, "")
         # How a default names a sequence is the server's: without the alias.
         rows = [re.sub(r"nextval\('(cloud\.)?(main\.)?", "nextval('", repr(r)) for r in rows]
+        # Nor does it matter to it whether the name of a type is in quotes.
+        rows = [re.sub(r'AS "([A-Z]+)"', r"AS \1", r) for r in rows]
         if step.compare == "set":
             rows.sort()
         return Outcome(None, [d[0] for d in described], [str(d[1]) for d in described], rows, "")
