@@ -202,10 +202,20 @@ ForwardState::Decision ForwardState::Decide(ClientContext &context, SQLStatement
 		return bound ? Decision::OURS : Decision::LEAVE;
 	}
 	try {
-		pending = Write(context, *inner, bound);
+		auto written = Write(context, *inner, bound);
 		if (!bound) {
-			pending->local_error = error;
+			written->local_error = error;
+			auto later = statement.type == StatementType::EXPLAIN_STATEMENT ||
+			             statement.type == StatementType::PREPARE_STATEMENT;
+			if (later && IsManipulation(inner->type) && written->parameters.empty()) {
+				// It is not run now, so the server would not refuse it: it is asked whether it knows better.
+				auto &transaction = OpenDuckTransaction::Get(context, Catalog::GetCatalog(context, written->catalog));
+				auto txn = transaction.Server(context, ServerUse::STATEMENT);
+				auto version = written->catalog_version;
+				written->remote->Describe(context, txn, written->sql, &version);
+			}
 		}
+		pending = std::move(written);
 		return Decision::FORWARD;
 	} catch (NotForwardable &ex) {
 		if (bound && IsDefinition(inner->type) && !IsCreateTableAs(*inner)) {

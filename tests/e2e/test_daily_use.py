@@ -230,6 +230,16 @@ def test_a_foreign_key_to_a_table_with_an_odd_name(con):
         con.execute('CREATE TABLE other.child (id INTEGER REFERENCES main."odd name"(id))')
 
 
+def test_what_cannot_be_run_cannot_be_prepared_or_explained(con):
+    for word in ("EXPLAIN ", "PREPARE p AS "):
+        with pytest.raises(duckdb.CatalogException):
+            con.execute(word + "UPDATE cloud.missing SET id = 1")
+        with pytest.raises(duckdb.BinderException):
+            con.execute(word + "INSERT INTO cloud.sale BY NAME SELECT 464 AS id, NULL AS g")
+        with pytest.raises(duckdb.BinderException):
+            con.execute(word + "DELETE FROM cloud.sale WHERE missing = 1")
+
+
 def shell(lines, *options):
     """DuckDB's own shell."""
     program = pathlib.Path(sys.executable).parent / "duckdb"

@@ -32,7 +32,7 @@ class Reads(Values):
         ways = ["%s.%s.%s" % (table.database, schema, name)]
         if self.whole_names:
             return ways[0]
-        if table.schema == "main":
+        if table.schema == "main" and self.scope.use in (("memory", "main"), ("cloud", "main")):
             ways.append("%s.%s" % (table.database, name))
         if table.database == "temp":
             ways = [name, "temp.%s" % name]
