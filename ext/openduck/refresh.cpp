@@ -26,8 +26,9 @@ constexpr const char *STATE_NAME = "openduck_refresh";
 
 //! Functions that list what all databases hold, while the statement runs.
 bool IsListing(const string &function) {
-	static constexpr const char *NAMES[] = {"duckdb_tables",  "duckdb_columns",     "duckdb_views",
-	                                        "duckdb_schemas", "duckdb_constraints", "duckdb_indexes"};
+	static constexpr const char *NAMES[] = {"duckdb_tables",      "duckdb_columns", "duckdb_views",
+	                                        "duckdb_schemas",     "duckdb_types",   "duckdb_sequences",
+	                                        "duckdb_constraints", "duckdb_indexes", "duckdb_functions"};
 	for (auto name : NAMES) {
 		if (function == name) {
 			return true;

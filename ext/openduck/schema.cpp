@@ -2,6 +2,7 @@
 
 #include "openduck/catalog.hpp"
 #include "openduck/define.hpp"
+#include "openduck/objects.hpp"
 #include "openduck/transaction.hpp"
 #include "openduck/view.hpp"
 
@@ -184,7 +185,7 @@ optional_ptr<CatalogEntry> OpenDuckSchemaEntry::LookupEntry(CatalogTransaction t
 void OpenDuckSchemaEntry::Scan(ClientContext &context, CatalogType type,
                                const std::function<void(CatalogEntry &)> &callback) {
 	if (type != CatalogType::TABLE_ENTRY && type != CatalogType::VIEW_ENTRY) {
-		return;
+		return ScanObjects(context, type, callback);
 	}
 	reference<OpenDuckSchemaEntry> schema(*this);
 	if (!snapshot.Complete()) {
@@ -200,6 +201,32 @@ void OpenDuckSchemaEntry::Scan(ClientContext &context, CatalogType type,
 	}
 	for (auto &entry : schema.get().Known()) {
 		callback(entry.get());
+	}
+}
+
+void OpenDuckSchemaEntry::ScanObjects(ClientContext &context, CatalogType type,
+                                      const std::function<void(CatalogEntry &)> &callback) {
+	auto &transaction = OpenDuckTransaction::Get(context, catalog);
+	switch (type) {
+	case CatalogType::SEQUENCE_ENTRY:
+	case CatalogType::INDEX_ENTRY:
+	case CatalogType::MACRO_ENTRY:
+	case CatalogType::TABLE_MACRO_ENTRY:
+		return transaction.Objects(context)->Scan(name, type, callback);
+	case CatalogType::SCALAR_FUNCTION_ENTRY:
+		return transaction.Objects(context)->Scan(name, CatalogType::MACRO_ENTRY, callback);
+	case CatalogType::TABLE_FUNCTION_ENTRY:
+		return transaction.Objects(context)->Scan(name, CatalogType::TABLE_MACRO_ENTRY, callback);
+	case CatalogType::TYPE_ENTRY:
+		for (auto &type_name : transaction.Objects(context)->TypeNames(name)) {
+			auto entry = FindType(context, type_name);
+			if (entry) {
+				callback(*entry);
+			}
+		}
+		return;
+	default:
+		return;
 	}
 }
 

@@ -48,6 +48,8 @@ public:
 
 private:
 	vector<reference<CatalogEntry>> Known();
+	//! Scan, of what is no table or view: the server is asked, once a statement.
+	void ScanObjects(ClientContext &context, CatalogType type, const std::function<void(CatalogEntry &)> &callback);
 	//! The type NAME, asked for at its first use; null if there is none.
 	optional_ptr<CatalogEntry> FindType(ClientContext &context, const string &name);
 	//! Refuses to create NAME: because it exists, or because that is not possible yet. False: nothing is to be done.

@@ -1,6 +1,7 @@
 #include "openduck/transaction.hpp"
 
 #include "openduck/catalog.hpp"
+#include "openduck/objects.hpp"
 #include "openduck/scan.hpp"
 
 #include "duckdb/common/exception/transaction_exception.hpp"
@@ -93,6 +94,22 @@ shared_ptr<CatalogSnapshot> OpenDuckTransaction::FreshSnapshot(ClientContext &co
 	return Confirm(context, true) ? result : Snapshot(context);
 }
 
+shared_ptr<CatalogObjects> OpenDuckTransaction::Objects(ClientContext &context) {
+	{
+		lock_guard<mutex> guard(lock);
+		if (objects) {
+			return objects;
+		}
+	}
+	auto base = Snapshot(context);
+	shared_ptr<CatalogObjects> loaded = CatalogObjects::Load(context, Server(context, ServerUse::STATEMENT), *base);
+	lock_guard<mutex> guard(lock);
+	if (!objects) {
+		objects = std::move(loaded);
+	}
+	return objects;
+}
+
 shared_ptr<CatalogSnapshot> OpenDuckTransaction::Absorb(ClientContext &context, CatalogSnapshot &base,
                                                         LoadedCatalog &loaded) {
 	shared_ptr<CatalogSnapshot> target;
@@ -170,6 +187,7 @@ void OpenDuckTransaction::BeginStatement() {
 	rebinding = false;
 	mixed = false;
 	lock_guard<mutex> guard(lock);
+	objects.reset();
 	begun_in_statement = false;
 	// Nobody else changes the catalog that a transaction sees.
 	confirmed_in_statement = in_server && confirmed && !unsure;

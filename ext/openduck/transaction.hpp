@@ -12,6 +12,7 @@
 
 namespace openduck {
 
+class CatalogObjects;
 class OpenDuckCatalog;
 
 enum class ServerUse : uint8_t {
@@ -58,6 +59,8 @@ public:
 	shared_ptr<CatalogSnapshot> Glance(ClientContext &context);
 	//! As Snapshot, but known to hold at the server since this transaction began.
 	shared_ptr<CatalogSnapshot> FreshSnapshot(ClientContext &context);
+	//! Sequences, macros and indexes as this statement sees them; asked for at the first call.
+	shared_ptr<CatalogObjects> Objects(ClientContext &context);
 	//! The snapshot that LOADED belongs to: BASE if it is of the same version, else a new one, which is used from now on.
 	//! LOADED's tables and views are in it.
 	shared_ptr<CatalogSnapshot> Absorb(ClientContext &context, CatalogSnapshot &base, LoadedCatalog &loaded);
@@ -132,6 +135,8 @@ private:
 	vector<shared_ptr<CatalogSnapshot>> used;
 	//! Kept for those who hold its entries.
 	vector<shared_ptr<CatalogSnapshot>> glanced;
+	//! The statement's; it may refer to them until it ends.
+	shared_ptr<CatalogObjects> objects;
 	bool confirmed = false;
 	bool confirmed_in_statement = false;
 

@@ -166,3 +166,118 @@ def test_copy_a_database_from_the_server(server, con):
         assert rows(c, listed % "back") == rows(c, listed % "far")
         assert rows(c, "FROM back.p EXCEPT FROM far.p") == []
         assert rows(c, "SELECT count(*), max(twice), min(d) FROM back.s2.g") == [(10, 18, 7)]
+
+
+# All kinds of what a database holds; run by a database of DuckDB's own, and by the server.
+OBJECTS = r"""
+    CREATE SCHEMA s2;
+    CREATE SEQUENCE sq START 5;
+    CREATE SEQUENCE "odd name" START -1 INCREMENT BY -2 MINVALUE -9 CYCLE;
+    CREATE SEQUENCE s2.ends MAXVALUE 2;
+    COMMENT ON SEQUENCE sq IS 'numbers';
+    CREATE TYPE mood AS ENUM ('a', 'it''s');
+    CREATE TYPE s2.point AS STRUCT(x INTEGER, "y y" DECIMAL(5, 2));
+    CREATE MACRO plus(x, b := 5) AS x + b, (x, y INTEGER, z VARCHAR := 'x'', y INTEGER :=') AS z || y || x;
+    CREATE MACRO zero() AS 0;
+    CREATE MACRO felt(m mood := 'a'::mood) AS m::VARCHAR || '!';
+    CREATE MACRO s2.nested(x) AS main.plus(x) + 1;
+    CREATE MACRO a_last(x) AS s2.nested(x) * 2;
+    CREATE MACRO "odd (m"("a b", l := [1, 2], "group" VARCHAR := 'g') AS TABLE SELECT "a b" AS a, l, "group";
+    CREATE MACRO s2.rows_of(n) AS TABLE (FROM range(n) r(i)), (n, m) AS TABLE (FROM range(n, m) r(i));
+    COMMENT ON MACRO plus IS 'adds';
+    CREATE TABLE t (i INTEGER PRIMARY KEY DEFAULT nextval('sq'), m mood, g INTEGER AS (i + 1), k INTEGER);
+    CREATE TABLE s2.u (g INTEGER GENERATED ALWAYS AS (i + 1), v VARCHAR, i INTEGER, p s2.point);
+    INSERT INTO t (m, k) VALUES ('a', 1), ('it''s', 2);
+    INSERT INTO s2.u (v, i) SELECT 'V' || r.i, r.i FROM range(5000) r(i);
+    CREATE VIEW w AS SELECT plus(k) AS p FROM t;
+    CREATE INDEX ix ON s2.u (i);
+    CREATE UNIQUE INDEX "odd ix" ON s2.u (lower(v), (i + 1));
+    COMMENT ON INDEX s2.ix IS 'an index';
+    CREATE UNIQUE INDEX uk ON t (k);
+    SELECT nextval('"odd name"'), nextval('"odd name"');
+    SELECT nextval('s2.ends');
+    SELECT nextval('s2.ends')
+"""
+
+LISTS = (
+    "SELECT schema_name, sequence_name, comment, temporary, min_value, max_value, increment_by, cycle, sql, %s"
+    " FROM duckdb_sequences() WHERE database_name = '%s' ORDER BY ALL",
+    "SELECT schema_name, function_name, function_type, parameters, parameter_types, macro_definition, comment, internal"
+    ", %s FROM duckdb_functions() WHERE database_name = '%s' ORDER BY ALL",
+    "SELECT schema_name, index_name, table_name, is_unique, is_primary, expressions, sql, comment, %s"
+    " FROM duckdb_indexes() WHERE database_name = '%s' ORDER BY ALL",
+    "SELECT schema_name, type_name, type_size, logical_type, type_category, labels, %s"
+    " FROM duckdb_types() WHERE database_name = '%s' AND NOT internal ORDER BY ALL",
+    "SELECT schema_name, view_name, sql, %s FROM duckdb_views() WHERE database_name = '%s' AND NOT internal"
+    " ORDER BY ALL",
+    "SELECT schema_name, table_name, sql, %s FROM duckdb_tables() WHERE database_name = '%s' ORDER BY ALL",
+)
+
+
+def lists(con, database, *more):
+    return [rows(con, text % (extra, database)) for text, extra in zip(LISTS, more or ["0"] * len(LISTS))]
+
+
+@pytest.fixture(scope="module")
+def holding(tmp_path_factory):
+    path = services.make_database(tmp_path_factory.mktemp("objects") / "objects.duckdb", *OBJECTS.split(";"))
+    with services.Serve({"objects": path}) as s:
+        yield s
+
+
+@pytest.fixture
+def both(holding, tmp_path):
+    """A connection with the same objects in a database of its own, plain, and in a remote one, far."""
+    with services.attached(holding, "objects", "far") as c:
+        path = services.make_database(tmp_path / "plain.duckdb", *OBJECTS.split(";"))
+        c.execute("ATTACH '%s' AS plain" % path)
+        yield c
+    holding.wait_idle()
+
+
+def test_what_a_database_holds_is_listed(both):
+    used = ["start_value, last_value", "0", "0", "0", "0", "0"]
+    assert lists(both, "far", *used) == lists(both, "plain", *used)
+
+
+def test_copy_all_that_a_database_holds(both):
+    for name in ("plain", "far"):
+        both.execute("ATTACH ':memory:' AS from_%s" % name)
+        both.execute("COPY FROM DATABASE %s TO from_%s" % (name, name))
+    used = ["start_value, last_value", "0", "0", "0", "0", "0"]
+    assert lists(both, "from_far", *used) == lists(both, "from_plain", *used)
+    for name in ("from_plain", "from_far"):
+        both.execute("USE " + name)
+        assert rows(both, "INSERT INTO t (m, k) VALUES ('a', 3) RETURNING i, g") == [(7, 8)]
+        assert rows(both, "SELECT nextval('\"odd name\"')") == [(-5,)]
+        with pytest.raises(duckdb.Error, match="maximum"):
+            both.execute("SELECT nextval('s2.ends')")
+        assert rows(both, "SELECT plus(1), plus(1, 2, z := 'z'), a_last(1), zero(), felt()") == [
+            (6, "z21", 14, 0, "a!")
+        ]
+        assert rows(both, 'FROM "odd (m"(1)') == [(1, [1, 2], "g")]
+        assert rows(both, "SELECT count(*) FROM s2.rows_of(2, 5)") == [(3,)]
+        assert rows(both, "SELECT g, v FROM s2.u WHERE i = 77") == [(78, "V77")]
+        with pytest.raises(duckdb.ConstraintException):
+            both.execute("INSERT INTO s2.u (v, i) VALUES ('v77', 77)")
+        both.execute("INSERT INTO s2.u (v, i, p) VALUES ('v77', 78, {'x': 1, 'y y': 2})")
+        with pytest.raises(duckdb.ConstraintException):
+            both.execute("INSERT INTO t (k) VALUES (1)")
+        assert rows(both, "SELECT 'it''s'::mood::VARCHAR, sum(p) FROM w") == [("it's", 21)]
+        both.execute("USE memory")
+
+
+def test_lists_are_of_this_moment(both, holding):
+    with holding.client() as other:
+        other.do("CREATE SEQUENCE fresh")
+        last = "SELECT last_value FROM duckdb_sequences() WHERE database_name = 'far' AND sequence_name = 'fresh'"
+        assert rows(both, last) == [(None,)]
+        assert rows(both, "SELECT nextval('far.fresh')") == [(1,)]
+        assert rows(both, last) == [(1,)]
+        both.execute("BEGIN")
+        both.execute("CREATE SEQUENCE far.mine")
+        assert rows(both, last.replace("fresh", "mine")) == [(None,)]
+        both.execute("ROLLBACK")
+        assert rows(both, last.replace("fresh", "mine")) == []
+        other.do("DROP SEQUENCE fresh")
+        assert rows(both, last) == []
