@@ -63,10 +63,25 @@ RemoteNames::Place RemoteNames::ByDefault(string &catalog, string &schema) {
 	return Take(*remote, catalog);
 }
 
+void RemoteNames::LookFirstInTarget(const string &schema) {
+	first_schema = schema;
+}
+
+optional_ptr<CatalogEntry> RemoteNames::FindFirst(const EntryLookupInfo &lookup, const string &schema) {
+	if (!target || first_schema.empty()) {
+		return nullptr;
+	}
+	return Catalog::GetEntry(context, target->GetName(), schema.empty() ? first_schema : schema, lookup,
+	                         OnEntryNotFound::RETURN_NULL);
+}
+
 RemoteNames::Place RemoteNames::Resolve(CatalogType type, string &catalog, string &schema, const string &name) {
-	Binder::BindSchemaOrCatalog(context, catalog, schema);
 	EntryLookupInfo lookup(type, name);
-	auto entry = Catalog::GetEntry(context, catalog, schema, lookup, OnEntryNotFound::RETURN_NULL);
+	auto entry = catalog.empty() ? FindFirst(lookup, schema) : nullptr;
+	if (!entry) {
+		Binder::BindSchemaOrCatalog(context, catalog, schema);
+		entry = Catalog::GetEntry(context, catalog, schema, lookup, OnEntryNotFound::RETURN_NULL);
+	}
 	if (!entry) {
 		return ByDefault(catalog, schema);
 	}

@@ -22,6 +22,9 @@ public:
 
 	//! What NAME of TYPE is. If it is REMOTE, CATALOG and SCHEMA become the server's.
 	Place Resolve(CatalogType type, string &catalog, string &schema, const string &name);
+	//! From now on names without a catalog mean what the statement's remote database has, if it has them, in SCHEMA if they
+	//! name none: those of a view's query.
+	void LookFirstInTarget(const string &schema);
 	//! Where an object that is to be made, or to be changed whatever it is, belongs.
 	Place ResolveNew(string &catalog, string &schema);
 	//! As ResolveNew, of a schema.
@@ -40,11 +43,15 @@ private:
 	//! The remote database called NAME; null if that is something else.
 	optional_ptr<OpenDuckCatalog> Remote(const string &name);
 	Place Take(OpenDuckCatalog &found, string &catalog);
+	//! The entry that names without a catalog mean in FIRST_SCHEMA's database.
+	optional_ptr<CatalogEntry> FindFirst(const EntryLookupInfo &lookup, const string &schema);
 	//! What an unqualified or half qualified name means if nothing of that name is known.
 	Place ByDefault(string &catalog, string &schema);
 
 	ClientContext &context;
 	optional_ptr<OpenDuckCatalog> target;
+	//! Set by LookFirstInTarget, else empty.
+	string first_schema;
 	vector<reference<CatalogEntry>> tables;
 };
 

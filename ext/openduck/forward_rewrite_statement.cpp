@@ -152,6 +152,7 @@ void ForwardRewriter::Create(CreateInfo &info) {
 	case CatalogType::VIEW_ENTRY:
 		Place(info.catalog, info.schema);
 		stored = true;
+		names.LookFirstInTarget(info.schema);
 		return Query(*info.Cast<CreateViewInfo>().query->node);
 	case CatalogType::SEQUENCE_ENTRY:
 		return Place(info.catalog, info.schema);

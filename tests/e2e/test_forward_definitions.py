@@ -291,12 +291,41 @@ def test_what_is_stored_uses_nothing_of_this_side(con):
     ):
         with pytest.raises(duckdb.BinderException, match="what that database has"):
             con.execute(sql)
-    # A name that both sides have is that of the side that the statement names.
+    # As DuckDB has it, a name that both sides have is that of the view's database.
     con.execute("CREATE TABLE ids AS SELECT 99 AS id")
     con.execute("CREATE VIEW cloud.v AS SELECT max(id) AS m FROM cloud.ids")
     assert con.execute("FROM cloud.v").fetchall() == [(3,)]
     with pytest.raises(duckdb.BinderException, match="what that database has"):
-        con.execute("CREATE OR REPLACE VIEW cloud.v AS SELECT max(id) AS m FROM ids")
+        con.execute("CREATE OR REPLACE VIEW cloud.v AS SELECT max(id) AS m FROM memory.ids")
+
+
+VIEWS = r"""
+CREATE VIEW cloud.v1 AS SELECT id, ids.id + 1 AS next FROM ids
+FROM cloud.v1
+CREATE TABLE ids AS SELECT 99 AS id
+CREATE OR REPLACE VIEW cloud.v1 AS SELECT max(id) AS m FROM ids
+FROM cloud.v1
+CREATE VIEW cloud.v2 AS SELECT nm, v1.m FROM main.inv, v1 WHERE inv.id IN (SELECT id FROM main.ids)
+FROM cloud.v2 ORDER BY ALL
+CREATE VIEW cloud.s2.v3 AS SELECT count(id) AS n, any_value(typeof(id)) AS t FROM inv
+FROM cloud.s2.v3
+CREATE VIEW cloud.v4 AS WITH ids AS (SELECT 7 AS id) SELECT id, twice(id) FROM ids
+FROM cloud.v4
+CREATE VIEW cloud.v5 AS SELECT * FROM nowhere
+CREATE TABLE cloud.copied AS SELECT * FROM ids
+FROM cloud.copied
+"""
+
+
+def test_a_view_looks_into_its_own_database_first(con):
+    local = twin()
+    wrong = []
+    for sql in statements(VIEWS):
+        expected, got = answer(local, sql), answer(con, sql)
+        same = expected[0] == got[0] if isinstance(expected[0], str) else expected == got
+        if not same:
+            wrong.append("%s\n  local:  %s\n  remote: %s" % (sql, expected, got))
+    assert not wrong, "\n".join(wrong)
 
 
 def test_a_type_of_the_server_can_be_used_here(con):
