@@ -165,9 +165,11 @@ public:
 		// Not all uses of a name are noted by DuckDB; without that a prepared statement would outlive what it uses.
 		for (auto &transaction : BegunTransactions(context)) {
 			auto &catalog = transaction.get().catalog;
-			auto &known = prepared.properties.read_databases;
-			if (transaction.get().Touched() && known.find(catalog.GetName()) == known.end()) {
-				prepared.properties.RegisterDBRead(catalog, context);
+			auto &properties = prepared.properties;
+			auto known = properties.read_databases.count(catalog.GetName()) > 0 ||
+			             properties.modified_databases.count(catalog.GetName()) > 0;
+			if (transaction.get().Touched() && !known) {
+				properties.RegisterDBRead(catalog, context);
 			}
 		}
 		if (mode != PreparedStatementMode::PREPARE_AND_EXECUTE && !executing) {

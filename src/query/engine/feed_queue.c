@@ -258,8 +258,8 @@ static void wait_a_while(od_feed_queue *queue, int64_t ms)
 void od_feed_queue_wait(od_feed_queue *queue)
 {
     (void)pthread_mutex_lock(&queue->lock);
-    bool any = queue->runs != NULL || (queue->filling != NULL && queue->filling->first != NULL);
-    if (queue->failure == OD_OK && !queue->ended && !any)
+    /* Pieces of a run that somebody has taken are nothing for the others: those would not wait at all until it is read. */
+    if (queue->failure == OD_OK && !queue->ended && queue->runs == NULL)
         wait_a_while(queue, OD_FEED_WAIT_MS);
     (void)pthread_mutex_unlock(&queue->lock);
 }
