@@ -4,6 +4,7 @@
 #include "openduck/forward_rewrite.hpp"
 #include "openduck/forward_sql.hpp"
 #include "openduck/transaction.hpp"
+#include "openduck/write_upsert.hpp"
 
 #include "duckdb/main/client_data.hpp"
 #include "duckdb/main/prepared_statement_data.hpp"
@@ -11,7 +12,6 @@
 #include "duckdb/parser/statement/explain_statement.hpp"
 #include "duckdb/parser/statement/prepare_statement.hpp"
 #include "duckdb/planner/binder.hpp"
-#include "duckdb/planner/expression/bound_parameter_expression.hpp"
 #include "duckdb/planner/operator/logical_explain.hpp"
 #include "duckdb/planner/operator_extension.hpp"
 #include "duckdb/planner/planner_extension.hpp"
@@ -123,6 +123,8 @@ shared_ptr<ForwardState> ForwardState::Get(ClientContext &context) {
 void ForwardState::BeginPlanning() {
 	armed = true;
 	broken_off = false;
+	ours = false;
+	upsert.reset();
 	pending.reset();
 	refusal = ErrorData();
 }
@@ -201,6 +203,13 @@ ForwardState::Decision ForwardState::Decide(ClientContext &context, SQLStatement
 	if (!inner || (!bound && !MayKnowBetter(*inner, error))) {
 		return bound ? Decision::OURS : Decision::LEAVE;
 	}
+	if (bound && inner->type == StatementType::INSERT_STATEMENT && inner->Cast<InsertStatement>().on_conflict_info) {
+		upsert = unique_ptr_cast<SQLStatement, InsertStatement>(inner->Copy());
+	}
+	if (ours) {
+		ours = false;
+		return Decision::OURS;
+	}
 	try {
 		auto written = Write(context, *inner, bound);
 		if (!bound) {
@@ -238,26 +247,7 @@ ForwardState::Decision ForwardState::Decide(ClientContext &context, SQLStatement
 unique_ptr<LogicalOperator> ForwardState::TakePlan(Binder &binder) {
 	auto forwarded = std::move(pending);
 	pending.reset();
-	auto known = binder.GetParameters();
-	for (auto &entry : forwarded->parameters) {
-		if (!known) {
-			throw BinderException("the statement has a parameter where none is allowed");
-		}
-		auto &given = known->GetParameterData();
-		auto value = given.find(entry.first);
-		if (value != given.end()) {
-			entry.second = make_shared_ptr<BoundParameterData>(value->second.GetValue());
-			continue;
-		}
-		auto bound = known->GetParameters().find(entry.first);
-		if (bound == known->GetParameters().end()) {
-			ParameterExpression expr;
-			expr.identifier = entry.first;
-			known->BindParameterExpression(expr);
-			bound = known->GetParameters().find(entry.first);
-		}
-		entry.second = bound->second;
-	}
+	TakeParameters(binder, forwarded->parameters);
 	auto &properties = binder.GetStatementProperties();
 	// All rows come before the statement counts as done: a result that is closed early must not undo what it did.
 	properties.output_type = QueryResultOutputType::FORCE_MATERIALIZED;
@@ -267,8 +257,19 @@ unique_ptr<LogicalOperator> ForwardState::TakePlan(Binder &binder) {
 	return PlanForwarded(std::move(forwarded));
 }
 
+//! PLAN takes the place of BOUND's, or of the one that BOUND shows.
+static void Replace(BoundStatement &bound, unique_ptr<LogicalOperator> plan) {
+	if (bound.plan->type != LogicalOperatorType::LOGICAL_EXPLAIN) {
+		bound.plan = std::move(plan);
+		return;
+	}
+	auto &shown = bound.plan->Cast<LogicalExplain>();
+	shown.logical_plan_unopt = plan->ToString(shown.explain_format);
+	shown.children[0] = std::move(plan);
+}
+
 void ForwardState::Bound(ClientContext &context, Binder &binder, BoundStatement &bound) {
-	if (!bound.plan || (!armed && !pending && !refusal.HasError())) {
+	if (!bound.plan || (!armed && !pending && !upsert && !refusal.HasError())) {
 		return;
 	}
 	auto write = WriteOf(*bound.plan);
@@ -280,14 +281,24 @@ void ForwardState::Bound(ClientContext &context, Binder &binder, BoundStatement 
 		refusal = ErrorData();
 		error.Throw();
 	}
+	if (upsert && !pending) {
+		return TakeUpsert(context, binder, bound);
+	}
 	if (!pending) {
+		ours = LooksLikeUpsert(*write);
 		if (MayForward(context, binder.GetStatementProperties(), *write)) {
+			ours = false;
 			broken_off = true;
 			throw Exception(ExceptionType::INVALID, "the statement is the server's");
+		}
+		if (ours) {
+			broken_off = true;
+			throw Exception(ExceptionType::INVALID, "a part of the statement is the server's");
 		}
 		return;
 	}
 	auto explain = bound.plan->type == LogicalOperatorType::LOGICAL_EXPLAIN;
+	upsert.reset();
 	if (!explain) {
 		pending->names = bound.names;
 		pending->types = bound.types;
@@ -296,13 +307,15 @@ void ForwardState::Bound(ClientContext &context, Binder &binder, BoundStatement 
 		pending->types = bound.plan->children[0]->types;
 		pending->names = vector<string>(pending->types.size());
 	}
-	auto plan = TakePlan(binder);
-	if (explain) {
-		auto &shown = bound.plan->Cast<LogicalExplain>();
-		shown.logical_plan_unopt = plan->ToString(shown.explain_format);
-		shown.children[0] = std::move(plan);
-	} else {
-		bound.plan = std::move(plan);
+	Replace(bound, TakePlan(binder));
+}
+
+void ForwardState::TakeUpsert(ClientContext &context, Binder &binder, BoundStatement &bound) {
+	auto statement = std::move(upsert);
+	auto explain = bound.plan->type == LogicalOperatorType::LOGICAL_EXPLAIN;
+	auto plan = PlanUpsert(context, binder, *statement, explain ? *bound.plan->children[0] : *bound.plan);
+	if (plan) {
+		Replace(bound, std::move(plan));
 	}
 }
 

@@ -6,6 +6,7 @@
 #include "openduck/forward_operator.hpp"
 
 #include "duckdb/main/client_context_state.hpp"
+#include "duckdb/parser/statement/insert_statement.hpp"
 #include "duckdb/planner/bound_statement.hpp"
 
 namespace openduck {
@@ -44,10 +45,17 @@ private:
 	//! The plan of what is to be forwarded, with the parameters that BINDER knows.
 	unique_ptr<LogicalOperator> TakePlan(Binder &binder);
 
+	//! Puts the plan of UPSERT in the place of BOUND's, if there is one.
+	void TakeUpsert(ClientContext &context, Binder &binder, BoundStatement &bound);
+
 	//! The next statement bound is bound for the first time.
 	bool armed = false;
 	//! It was broken off,
 	bool broken_off = false;
+	//! because its plan may become another one, but not the server's,
+	bool ours = false;
+	//! if it is this,
+	unique_ptr<InsertStatement> upsert;
 	//! and this takes its place,
 	shared_ptr<ForwardedStatement> pending;
 	//! or this is said.

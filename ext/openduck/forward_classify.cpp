@@ -11,6 +11,7 @@
 #include "duckdb/planner/logical_operator_visitor.hpp"
 #include "duckdb/planner/operator/logical_expression_get.hpp"
 #include "duckdb/planner/operator/logical_get.hpp"
+#include "duckdb/planner/operator/logical_merge_into.hpp"
 
 namespace openduck {
 
@@ -153,6 +154,30 @@ static bool HoldsRows(LogicalOperatorType type) {
 	return type == LogicalOperatorType::LOGICAL_INSERT || type == LogicalOperatorType::LOGICAL_UPDATE ||
 	       type == LogicalOperatorType::LOGICAL_DELETE || type == LogicalOperatorType::LOGICAL_MERGE_INTO ||
 	       type == LogicalOperatorType::LOGICAL_CREATE_TABLE;
+}
+
+static bool AnyNeedsZone(LogicalOperator &op) {
+	bool result = false;
+	LogicalOperatorVisitor::EnumerateExpressions(op,
+	                                             [&](unique_ptr<Expression> *expr) { result |= NeedsZone(**expr); });
+	if (op.type == LogicalOperatorType::LOGICAL_MERGE_INTO) {
+		for (auto &entry : op.Cast<LogicalMergeInto>().actions) {
+			for (auto &action : entry.second) {
+				result |= action->condition && NeedsZone(*action->condition);
+				for (auto &expr : action->expressions) {
+					result |= NeedsZone(*expr);
+				}
+			}
+		}
+	}
+	for (auto &child : op.children) {
+		result = result || AnyNeedsZone(*child);
+	}
+	return result;
+}
+
+bool MeansTheSame(ClientContext &context, LogicalOperator &plan) {
+	return HasUsualSettings(context) && !AnyNeedsZone(plan);
 }
 
 bool MayForward(ClientContext &context, const StatementProperties &properties, LogicalOperator &write) {

@@ -19,4 +19,7 @@ optional_ptr<LogicalOperator> WriteOf(LogicalOperator &plan);
 //! constants, and its expressions mean the same there. What the names in its text mean is another question.
 bool MayForward(ClientContext &context, const StatementProperties &properties, LogicalOperator &write);
 
+//! True if the expressions in PLAN mean the same at the server as they do in this session.
+bool MeansTheSame(ClientContext &context, LogicalOperator &plan);
+
 } // namespace openduck

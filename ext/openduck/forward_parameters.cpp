@@ -3,6 +3,8 @@
 #include "openduck/write_encode.hpp"
 
 #include "duckdb/common/type_visitor.hpp"
+#include "duckdb/parser/expression/parameter_expression.hpp"
+#include "duckdb/planner/expression/bound_parameter_expression.hpp"
 
 namespace openduck {
 
@@ -16,6 +18,29 @@ static Value Plain(const Value &value) {
 		return part;
 	});
 	return type == value.type() ? value : value.DefaultCastAs(type);
+}
+
+void TakeParameters(Binder &binder, forward_parameters_t &parameters) {
+	auto known = binder.GetParameters();
+	for (auto &entry : parameters) {
+		if (!known) {
+			throw BinderException("the statement has a parameter where none is allowed");
+		}
+		auto &given = known->GetParameterData();
+		auto value = given.find(entry.first);
+		if (value != given.end()) {
+			entry.second = make_shared_ptr<BoundParameterData>(value->second.GetValue());
+			continue;
+		}
+		auto bound = known->GetParameters().find(entry.first);
+		if (bound == known->GetParameters().end()) {
+			ParameterExpression expr;
+			expr.identifier = entry.first;
+			known->BindParameterExpression(expr);
+			bound = known->GetParameters().find(entry.first);
+		}
+		entry.second = bound->second;
+	}
 }
 
 ParameterPayload::ParameterPayload(const forward_parameters_t &parameters) {

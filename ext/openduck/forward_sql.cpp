@@ -27,7 +27,7 @@ static string Qualified(const string &catalog, const string &schema, const strin
 //===--------------------------------------------------------------------===//
 // INSERT
 //===--------------------------------------------------------------------===//
-static string OnConflictSql(const OnConflictInfo &info) {
+string OnConflictToSql(const OnConflictInfo &info) {
 	string sql = " ON CONFLICT";
 	if (!info.indexed_columns.empty()) {
 		sql += " (" + QuotedList(info.indexed_columns) + ")";
@@ -98,7 +98,7 @@ static string InsertSql(const InsertStatement &statement) {
 		sql += statement.select_statement->ToString();
 	}
 	if (conflict && !replace) {
-		sql += OnConflictSql(*conflict);
+		sql += OnConflictToSql(*conflict);
 	}
 	return sql + ReturningSql(statement.returning_list);
 }

@@ -88,7 +88,7 @@ void RemoteWriteGlobalState::Prepare() {
 	if (direct && upload.Begun()) {
 		count = arrived;
 	} else if (info.once_a_row) {
-		sql = info.head;
+		sql = info.head + info.tail;
 		times = arrived;
 	} else if (arrived > 0) {
 		sql = Statement();
@@ -147,7 +147,8 @@ bool RemoteWriteGlobalState::Step(int64_t wait_ms) {
 		Prepare();
 	}
 	if (!stream && times > 0) {
-		stream = RemoteStream::Start(&context, op.catalog.GetRemote(), txn, sql, 0, false);
+		stream = RemoteStream::Start(&context, op.catalog.GetRemote(), txn, sql, 0, false,
+		                             ParameterPayload(op.info.parameters).Bytes());
 		stream->WatchExecutor();
 	}
 	if (times > 0) {
@@ -181,7 +182,7 @@ InsertionOrderPreservingMap<string> RemoteWrite::ParamsToString() const {
 	InsertionOrderPreservingMap<string> result;
 	result["Endpoint"] = catalog.GetRemote().Authority();
 	result["Database"] = catalog.GetRemote().Database();
-	result["Remote SQL"] = info.head + "rows" + info.tail;
+	result["Remote SQL"] = info.head + (info.once_a_row ? "" : "rows") + info.tail;
 	return result;
 }
 

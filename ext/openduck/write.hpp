@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "openduck/forward_parameters.hpp"
 #include "openduck/write_upload.hpp"
 
 #include "duckdb/execution/physical_operator.hpp"
@@ -24,7 +25,7 @@ struct RemoteWriteInfo {
 	//! The statement of the server, around the name of the table that holds the rows.
 	string head;
 	string tail;
-	//! The rows are not sent: the statement (HEAD alone) runs once for each.
+	//! The rows are not sent: the statement (HEAD and TAIL) runs once for each.
 	bool once_a_row = false;
 	//! The statement if there are no rows; empty: then nothing has to be done.
 	string without_rows;
@@ -38,6 +39,8 @@ struct RemoteWriteInfo {
 	bool parallel = true;
 	//! The statement reads the rows once, and gives no rows.
 	bool single_pass = false;
+	//! The parameters in the statement; with any, it is not SINGLE_PASS.
+	forward_parameters_t parameters;
 };
 
 //! The statements of several operators, which run one after another when the rows of all have arrived.

@@ -6,6 +6,7 @@
 #include "openduck/catalog.hpp"
 #include "openduck/server_value.hpp"
 #include "openduck/table.hpp"
+#include "openduck/write_upsert.hpp"
 
 #include "duckdb/execution/physical_plan_generator.hpp"
 #include "duckdb/parser/keyword_helper.hpp"
@@ -84,7 +85,7 @@ RemoteWriteInfo DefaultsInfo(TableCatalogEntry &table, bool returning) {
 	info.once_a_row = true;
 	info.returning = returning;
 	if (returning) {
-		info.head += Returning(table);
+		info.tail = Returning(table);
 	}
 	return info;
 }
@@ -149,19 +150,48 @@ vector<InsertedColumn> InsertedColumns(TableCatalogEntry &table, const physical_
 	return result;
 }
 
+//! A value that the server is to compute for a column that the statement names. OR REPLACE would leave that column alone
+//! if it were not sent.
+static void RequireNoReplace(optional_ptr<LogicalUpsert> upsert, const string &column) {
+	if (upsert && upsert->conflict.replace) {
+		throw NotImplementedException(
+		    "INSERT OR REPLACE with the DEFAULT of \"%s\", which only the server can evaluate, "
+		    "beside values that are computed here, is not supported",
+		    column);
+	}
+}
+
+//! Makes of INFO, a plain INSERT, one that does as CONFLICT says.
+static void AddConflict(RemoteWriteInfo &info, const ConflictClause &conflict) {
+	auto plain = "INSERT INTO " + info.target;
+	auto head = string("INSERT ") + (conflict.replace ? "OR REPLACE " : "") + "INTO " + info.target;
+	if (!conflict.alias.empty()) {
+		head += " AS " + Identifier(conflict.alias);
+	}
+	info.head = head + info.head.substr(plain.size());
+	info.tail = conflict.sql + info.tail;
+	info.parameters = conflict.parameters;
+}
+
 PhysicalOperator &OpenDuckCatalog::PlanInsert(ClientContext &context, PhysicalPlanGenerator &planner, LogicalInsert &op,
                                               optional_ptr<PhysicalOperator> plan) {
 	RequireWritable("INSERT");
+	auto upsert = dynamic_cast<LogicalUpsert *>(&op);
 	vector<InsertedColumn> columns;
 	for (auto &column : InsertedColumns(op.table, op.column_index_map)) {
 		if (!TakeServerValue(*plan, column.from)) {
 			columns.push_back(std::move(column));
+		} else {
+			RequireNoReplace(upsert, column.name);
 		}
 	}
 	auto info =
 	    columns.empty() ? DefaultsInfo(op.table, op.return_chunk) : InsertInfo(op.table, columns, op.return_chunk);
+	if (upsert) {
+		AddConflict(info, upsert->conflict);
+	}
 	SetOrder(context, *plan, info);
-	info.single_pass = !op.return_chunk && !info.once_a_row;
+	info.single_pass = !op.return_chunk && !info.once_a_row && info.parameters.empty();
 	auto &write = planner.Make<RemoteWrite>(op.types, *this, std::move(info), op.estimated_cardinality);
 	write.children.push_back(*plan);
 	return write;
