@@ -15,6 +15,7 @@
 #include "duckdb/planner/operator/logical_explain.hpp"
 #include "duckdb/planner/operator_extension.hpp"
 #include "duckdb/planner/planner_extension.hpp"
+#include "duckdb/transaction/meta_transaction.hpp"
 
 namespace openduck {
 
@@ -327,6 +328,10 @@ BoundStatement ForwardState::NotBound(ClientContext &context, Binder &binder, SQ
 	auto forwarded = pending;
 	auto &properties = binder.GetStatementProperties();
 	auto &catalog = Catalog::GetCatalog(context, forwarded->catalog);
+	auto written = MetaTransaction::Get(context).ModifiedDatabase();
+	if (forwarded->writes && written && !RefersToSameObject(*written, catalog.GetAttached())) {
+		return result; // DuckDB would refuse a second database; what it said of the statement comes first
+	}
 	if (forwarded->writes) {
 		properties.RegisterDBModify(catalog, context, Modification(forwarded->original->type));
 	} else {

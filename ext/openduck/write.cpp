@@ -27,7 +27,7 @@ public:
 	    : context(context), op(op), direct(op.direct), transaction(OpenDuckTransaction::Get(context, op.catalog)),
 	      txn(transaction.Server(context, direct ? ServerUse::STATEMENT : ServerUse::STEPS)), table(NextStagingTable()),
 	      upload(context, op.catalog.SharedRemote(), txn, table, op.info.staged, direct ? Statement() : string(),
-	             direct && !transaction.Rebinding() ? transaction.Snapshot(context)->version : 0) {
+	             direct && !txn && !transaction.Rebinding() ? transaction.Snapshot(context)->version : 0) {
 	}
 
 	//! All rows are on their way: waits for them and runs the statement. True: it is done.

@@ -112,12 +112,14 @@ def test_a_failure_at_the_server_leaves_nothing(con):
 
 
 def test_a_failure_of_the_source_leaves_nothing(con):
+    con.execute("CREATE OR REPLACE TABLE cloud.any_number (i BIGINT)")  # which takes all that comes before the failure
     big = "SELECT CASE WHEN i = 900000 THEN error('stop') ELSE i END FROM range(1000000) r(i)"
     big += " WHERE EXISTS (FROM l)"
-    assert "stop" in str(failure(con, "INSERT INTO cloud.t (i) " + big))
+    assert "stop" in str(failure(con, "INSERT INTO cloud.any_number " + big))
     assert "stop" in str(failure(con, "CREATE TABLE cloud.never AS " + big))
-    assert rows(con, "SELECT count(*) FROM cloud.t") == [(3,)]
+    assert rows(con, "SELECT count(*) FROM cloud.any_number") == [(0,)]
     assert isinstance(failure(con, "FROM cloud.never"), duckdb.CatalogException)
+    con.execute("DROP TABLE cloud.any_number")
 
 
 def test_a_failure_aborts_the_transaction(con):
@@ -128,6 +130,16 @@ def test_a_failure_aborts_the_transaction(con):
     assert "aborted" in str(failure(con, "SELECT 1"))
     con.execute("ROLLBACK")
     assert rows(con, "SELECT count(*) FROM cloud.t") == [(3,)]
+
+
+def test_rows_of_a_transaction_whose_definition_failed(con):
+    """A definition that fails changes the transaction's catalog version, and nothing else."""
+    con.execute("BEGIN")
+    assert isinstance(failure(con, "ALTER TABLE cloud.t DROP COLUMN missing"), duckdb.BinderException)
+    con.execute("CREATE TABLE cloud.made AS SELECT i FROM l")
+    con.execute("INSERT INTO cloud.made SELECT i FROM l")
+    assert rows(con, "SELECT count(*) FROM cloud.made") == [(10,)]
+    con.execute("ROLLBACK")
 
 
 # ---------------------------------------------------------------- CREATE TABLE AS
