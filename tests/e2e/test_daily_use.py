@@ -3,6 +3,7 @@ appender, prepared statements, USE, and DuckDB's shell. The same steps run on bo
 
 import datetime
 import decimal
+import os
 import pathlib
 import subprocess
 import sys
@@ -245,13 +246,16 @@ def shell(lines, *options):
     program = pathlib.Path(sys.executable).parent / "duckdb"
     if not program.exists():
         pytest.skip("no duckdb shell beside %s" % sys.executable)
+    env = services.server_env()
+    # An instrumented extension needs what this interpreter was given for it.
+    env.update({k: os.environ[k] for k in ("LD_PRELOAD", "ASAN_OPTIONS") if k in os.environ})
     done = subprocess.run(
         [program, "-unsigned", "-batch", "-csv", "-noheader", *options],
         input="\n".join(lines) + "\n",
         capture_output=True,
         text=True,
         timeout=60 * services.SLOW,
-        env=services.server_env(),
+        env=env,
         check=False,
     )
     return done.stdout, done.stderr
