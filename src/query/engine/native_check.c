@@ -1,44 +1,9 @@
 /* Whether bytes are what DuckDB takes them for without looking. */
 #include <string.h>
 
+#include "base/utf8.h"
 #include "query/engine/native_read.h"
 #include "base/banned.h"
-
-/* The length of the UTF-8 sequence at TEXT, 0 if it is none (RFC 3629). */
-static size_t sequence(const uint8_t *text, size_t left)
-{
-    uint8_t lead = text[0], low = 0x80, high = 0xBF;
-    if (lead < 0x80)
-        return 1;
-    if (lead < 0xC2 || lead > 0xF4)
-        return 0;
-    size_t n = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-    if (lead == 0xE0)
-        low = 0xA0;
-    else if (lead == 0xED)
-        high = 0x9F;
-    else if (lead == 0xF0)
-        low = 0x90;
-    else if (lead == 0xF4)
-        high = 0x8F;
-    if (n > left || text[1] < low || text[1] > high)
-        return 0;
-    for (size_t i = 2; i < n; i++)
-        if ((text[i] & 0xC0U) != 0x80U)
-            return 0;
-    return n;
-}
-
-bool od_utf8_valid(od_slice text)
-{
-    for (size_t i = 0; i < text.len;) {
-        size_t n = sequence(text.data + i, text.len - i);
-        if (n == 0)
-            return false;
-        i += n;
-    }
-    return true;
-}
 
 /* ---- GEOMETRY: little-endian well-known binary ---- */
 

@@ -20,7 +20,6 @@ OD_MUST_CHECK od_code od_native_reader_fill(const od_native_reader *reader, cons
                                             idx_t count, duckdb_data_chunk chunk, od_error *err);
 
 /* native_check.c */
-bool od_utf8_valid(od_slice text);
 bool od_geometry_valid(const uint8_t *data, size_t len);
 
 typedef enum { OD_TEXT_ANY, OD_TEXT_UTF8, OD_TEXT_BIT, OD_TEXT_BIGNUM, OD_TEXT_GEOMETRY } od_text;

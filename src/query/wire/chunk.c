@@ -4,6 +4,7 @@
 #include "query/wire/detail.h"
 #include "query/wire/pb.h"
 
+#include "base/utf8.h"
 #include "base/banned.h"
 
 enum { ARROW_BATCH = 1, ERROR_TEXT = 2, FINISHED = 3, ERROR_DETAIL = 4, CATALOG_VERSION = 5 };
@@ -61,7 +62,7 @@ static od_slice clean_text(const char *text, char *out, size_t size)
     memcpy(out, text, len);
     out[len] = '\0';
     for (size_t i = 0; i < len;) {
-        size_t whole = pb_utf8_len((const uint8_t *)out + i, len - i);
+        size_t whole = od_utf8_len((const uint8_t *)out + i, len - i);
 
         if (whole == 0) {
             out[i] = '?';

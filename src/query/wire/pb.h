@@ -28,9 +28,6 @@ bool pb_next(pb_reader *reader, pb_field *out, od_code *rc, od_error *err);
 
 /* FIELD as text: OD_E_PROTOCOL if it is not UTF-8. */
 OD_MUST_CHECK od_code pb_text(const pb_field *field, const char *name, od_slice *out, od_error *err);
-/* The length of the UTF-8 sequence at TEXT (LEN > 0), 0 if it is none (RFC 3629: no surrogates, nothing overlong). */
-size_t pb_utf8_len(const uint8_t *text, size_t len);
-bool pb_utf8_valid(od_slice text);
 
 /* Writers put bytes at AT, which must have room, and return where they end. Proto3's defaults (0, empty) are left out. */
 uint8_t *pb_put_varint(uint8_t *at, uint64_t value);

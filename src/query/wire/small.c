@@ -8,6 +8,7 @@
 #include "query/wire/pb.h"
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 #include "base/banned.h"
 
 /* Above these a message of such a kind is not read: a field of one byte takes some forty in memory. */
@@ -40,7 +41,7 @@ static od_code pack(const ProtobufCMessage *message, od_msg **out, od_error *err
 
 static bool string_valid(const char *string)
 {
-    return !string || pb_utf8_valid(od_slice_str(string));
+    return !string || od_utf8_valid(od_slice_str(string));
 }
 
 /* protobuf-c takes any bytes as a string; passed on, those that are not UTF-8 would break every reader. */
