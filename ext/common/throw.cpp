@@ -103,7 +103,14 @@ string ForeignText(const char *data, idx_t size) {
 	return text;
 }
 
+void ThrowCatalogChanged() {
+	throw TransactionException("the remote catalog changed; run the statement again");
+}
+
 void ThrowError(const od_error &err) {
+	if (err.code == OD_E_STALE_CATALOG) {
+		ThrowCatalogChanged();
+	}
 	auto message = ForeignText(err.message, strlen(err.message));
 	string text;
 	auto named = TypeFromText(message, text);

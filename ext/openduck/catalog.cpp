@@ -151,6 +151,11 @@ void OpenDuckCatalog::RequireWritable(const string &what) {
 	}
 }
 
+void OpenDuckCatalog::RefuseDrop(const string &type) {
+	RequireWritable("DROP " + StringUtil::Upper(type));
+	ThrowCatalogChanged();
+}
+
 optional_ptr<CatalogEntry> OpenDuckCatalog::CreateSchema(CatalogTransaction transaction, CreateSchemaInfo &create) {
 	auto &context = transaction.GetContext();
 	if (OpenDuckTransaction::Get(context, *this).FreshSnapshot(context)->FindSchema(create.schema)) {
@@ -169,7 +174,7 @@ void OpenDuckCatalog::DropSchema(ClientContext &context, DropInfo &drop) {
 		}
 		throw CatalogException("Schema with name \"%s\" does not exist!", drop.name);
 	}
-	RefuseWrite("DROP SCHEMA");
+	RefuseDrop(CatalogTypeToString(drop.type));
 }
 
 unique_ptr<LogicalOperator> OpenDuckCatalog::BindCreateIndex(Binder &binder, CreateStatement &stmt,

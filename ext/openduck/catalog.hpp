@@ -74,6 +74,9 @@ public:
 	}
 	//! Refuses a write: read-only attach, or a way that does not exist yet.
 	[[noreturn]] void RefuseWrite(const string &what);
+	//! Refuses to drop an object of TYPE: one that was there when the statement was bound is dropped by the server, so this one
+	//! has come since.
+	[[noreturn]] void RefuseDrop(const string &type);
 	//! Refuses it if the database is attached read-only.
 	void RequireWritable(const string &what);
 

@@ -132,9 +132,6 @@ private:
 				WriteAnew(context, transaction);
 				continue;
 			}
-			if (code == OD_E_STALE_CATALOG) {
-				throw TransactionException("the remote catalog keeps changing; run the statement again");
-			}
 			if (code != OD_OK) {
 				ThrowRemote(err);
 			}
@@ -150,7 +147,7 @@ private:
 		try {
 			rewriter.Rewrite(*statement);
 		} catch (NotForwardable &) {
-			throw TransactionException("the remote catalog changed; run the statement again");
+			ThrowCatalogChanged();
 		}
 		forwarded->sql = StatementToSql(*statement);
 		if (forwarded->return_type == StatementReturnType::QUERY_RESULT) {
@@ -158,7 +155,7 @@ private:
 			forwarded->Describe(context, transaction);
 			if (forwarded->types != planned) {
 				forwarded->types = planned;
-				throw TransactionException("the remote catalog changed; run the statement again");
+				ThrowCatalogChanged();
 			}
 			return;
 		}

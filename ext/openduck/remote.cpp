@@ -59,18 +59,9 @@ od_code RemoteStream::TryNext(RemotePayload &payload, od_error &err) {
 	return od_result_next(result, &payload.owner, &payload.bytes, &err);
 }
 
-void RemoteStream::Check(od_code code, const od_error &err) {
-	if (code == OD_E_STALE_CATALOG) {
-		throw TransactionException("the remote catalog changed; run the statement again");
-	}
-	if (code != OD_OK) {
-		ThrowError(err);
-	}
-}
-
 bool RemoteStream::Next(RemotePayload &payload) {
 	od_error err = {};
-	Check(TryNext(payload, err), err);
+	ThrowIfFailed(TryNext(payload, err), err);
 	return payload.owner != nullptr;
 }
 
@@ -78,7 +69,7 @@ RemoteStream::Got RemoteStream::NextWithin(int64_t wait_ms, RemotePayload &paylo
 	od_error err = {};
 	bool again = false;
 	payload = RemotePayload();
-	Check(od_result_next_within(result, wait_ms, &payload.owner, &payload.bytes, &again, &err), err);
+	ThrowIfFailed(od_result_next_within(result, wait_ms, &payload.owner, &payload.bytes, &again, &err), err);
 	if (again) {
 		return Got::NOTHING_YET;
 	}

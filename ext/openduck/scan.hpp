@@ -97,8 +97,6 @@ public:
 
 private:
 	static bool Interrupted(void *arg);
-	//! Throws unless CODE is OD_OK.
-	static void Check(od_code code, const od_error &err);
 
 	optional_ptr<ClientContext> context;
 	od_result *result = nullptr;

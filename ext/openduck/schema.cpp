@@ -6,7 +6,6 @@
 #include "openduck/transaction.hpp"
 #include "openduck/view.hpp"
 
-#include "duckdb/common/exception/transaction_exception.hpp"
 #include "duckdb/catalog/catalog_entry/type_catalog_entry.hpp"
 #include "duckdb/parser/keyword_helper.hpp"
 #include "duckdb/parser/parsed_data/alter_info.hpp"
@@ -339,8 +338,7 @@ void OpenDuckSchemaEntry::DropEntry(ClientContext &context, DropInfo &info) {
 		throw CatalogException("Existing object %s is of type %s, trying to replace with type %s", info.name,
 		                       CatalogTypeToString(entry->type), CatalogTypeToString(info.type));
 	}
-	// What was there when it was bound is dropped by the server; this has come since.
-	throw TransactionException("the remote catalog changed; run the statement again");
+	Ours(catalog).RefuseDrop(CatalogTypeToString(info.type));
 }
 
 void OpenDuckSchemaEntry::Alter(CatalogTransaction transaction, AlterInfo &info) {

@@ -89,15 +89,6 @@ bool RowUpload::Interrupted(void *arg) {
 	return upload.context.interrupted || Executor::Get(upload.context).HasError();
 }
 
-void RowUpload::Check(od_code code, const od_error &err) {
-	if (code == OD_E_STALE_CATALOG) {
-		throw TransactionException("the remote catalog changed; run the statement again");
-	}
-	if (code != OD_OK) {
-		ThrowError(err);
-	}
-}
-
 void RowUpload::Open() {
 	vector<od_wire_column> columns;
 	for (idx_t i = 0; i < names.size(); i++) {
@@ -126,7 +117,7 @@ void RowUpload::Send(od_msg *payload) {
 		Open();
 	}
 	od_error err = {};
-	Check(od_ingest_send(ingest, payload, &err), err);
+	ThrowIfFailed(od_ingest_send(ingest, payload, &err), err);
 }
 
 void RowUpload::Unblock() {
@@ -215,7 +206,7 @@ bool RowUpload::Finish(int64_t wait_ms, idx_t &rows) {
 	uint64_t told = 0;
 	bool again = false;
 	od_error err = {};
-	Check(od_ingest_finish_within(ingest, wait_ms, &told, &again, &err), err);
+	ThrowIfFailed(od_ingest_finish_within(ingest, wait_ms, &told, &again, &err), err);
 	rows = told;
 	return !again;
 }

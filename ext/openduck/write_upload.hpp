@@ -58,8 +58,6 @@ public:
 
 private:
 	static bool Interrupted(void *arg);
-	//! Throws unless CODE is OD_OK.
-	static void Check(od_code code, const od_error &err);
 	//! Sends what can be sent, unless another thread does.
 	void Drain(std::unique_lock<mutex> &guard);
 	void Send(od_msg *payload);
