@@ -3,6 +3,7 @@
 import duckdb
 import pytest
 import services
+from test_write_rows import failure, rows
 
 pytestmark = pytest.mark.extension
 
@@ -28,16 +29,6 @@ def con(server):
         c.execute("CREATE TABLE l AS FROM (VALUES (2, 'TWO'), (3, 'gone'), (4, 'new'), (5, 'skip')) r(i, v)")
         yield c
     server.wait_idle()
-
-
-def rows(con, sql):
-    return con.execute(sql).fetchall()
-
-
-def failure(con, sql):
-    with pytest.raises(duckdb.Error) as e:
-        con.execute(sql).fetchall()
-    return e.value
 
 
 EVERY_ACTION = """MERGE INTO cloud.t USING l ON t.i = l.i

@@ -3,6 +3,7 @@
 import duckdb
 import pytest
 import services
+from test_write_rows import rows
 
 pytestmark = pytest.mark.extension
 
@@ -33,10 +34,6 @@ def con(server):
         c.execute("CREATE TABLE l AS SELECT i + 10 AS i, 'l' || i AS v FROM range(5) r(i)")
         yield c
     server.wait_idle()
-
-
-def rows(con, sql):
-    return con.execute(sql).fetchall()
 
 
 LOCAL = [(10 + k, "l%d" % k) for k in range(5)]
