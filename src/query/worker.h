@@ -30,23 +30,30 @@ typedef struct od_worker_run od_worker_run; /* counted */
 OD_MUST_CHECK od_code od_worker_create(const od_worker_options *options, od_worker **out, od_error *err);
 void od_worker_free(od_worker *worker); /* waits for its runs; cancel them first */
 
-/* How a run ended, told once, on the thread that ran it, after its last byte was queued and its connection given back. */
+/* How a run ended. */
 typedef struct {
     const od_error *error; /* NULL: it ended well */
     uint64_t bytes;
     uint64_t rows_payloads;
 } od_worker_outcome;
-typedef void (*od_worker_done)(void *arg, const od_worker_outcome *outcome);
+/* What becomes of a run, each told once, on the thread that ran it. */
+typedef struct {
+    void (*on_over)(void *arg); /* its end is sent next: once the client knows of that, it may use the id again */
+    void (*on_done)(void *arg,
+                    const od_worker_outcome *outcome); /* its last byte is queued, its connection given back */
+} od_worker_run_events;
 
 /* Runs REQUEST (a whole ExecuteFragmentRequest message, referenced) and streams chunks and status into CALL, whatever happens;
- * then DONE. The token has been checked by the caller. EXECUTION_ID is what errors name. Does not block: the work is done on a
+ * then on_done. EVENTS lives as long as the worker. The token has been checked by the caller. EXECUTION_ID is what errors name. Does not block: the work is done on a
  * thread of the worker's pool. */
 OD_MUST_CHECK od_code od_worker_run_start(od_worker *worker, od_rpc_call *call, od_msg *request,
-                                          const char *execution_id, od_worker_done done, void *arg, od_worker_run **out,
-                                          od_error *err);
+                                          const char *execution_id, const od_worker_run_events *events, void *arg,
+                                          od_worker_run **out, od_error *err);
 /* Any thread: DuckDB's work stops; the stream ends with an error chunk of CODE (OD_E_CANCELLED, OD_E_TIMEOUT) if its call is
  * still there. */
 void od_worker_run_cancel(od_worker_run *run, od_code code, const char *reason);
+/* True once its client can know that it ended. */
+bool od_worker_run_over(const od_worker_run *run);
 /* As _cancel, for one that nobody reads any more; od_execution_abandon. */
 void od_worker_run_abandon(od_worker_run *run, const char *reason);
 /* Sent so far, messages as on the wire. Any thread. */

@@ -64,6 +64,27 @@ static flow *map_get(od_gateway *gateway, const char *id)
     return NULL;
 }
 
+/* With the map's lock held. */
+static void map_remove(flow *f)
+{
+    flow **at;
+
+    if (!f->mapped)
+        return;
+    for (at = bucket_of(f->gateway, f->id); *at != f; at = &(*at)->map_next)
+        ;
+    *at = f->map_next;
+    f->mapped = false;
+    f->gateway->map_count--;
+}
+
+void flow_forget(flow *f)
+{
+    pthread_mutex_lock(&f->gateway->map_lock);
+    map_remove(f);
+    pthread_mutex_unlock(&f->gateway->map_lock);
+}
+
 od_code flow_map_add(flow *f, od_error *err)
 {
     od_gateway *g = f->gateway;
@@ -76,27 +97,12 @@ od_code flow_map_add(flow *f, od_error *err)
     } else {
         f->map_next = *bucket;
         *bucket = f;
-        f->mapped = true;
+        f->mapped = f->counted = true;
         g->map_count++;
+        atomic_fetch_add(&g->live, 1);
     }
     pthread_mutex_unlock(&g->map_lock);
     return rc;
-}
-
-static void map_remove(flow *f)
-{
-    od_gateway *g = f->gateway;
-    flow **at;
-
-    pthread_mutex_lock(&g->map_lock);
-    if (f->mapped) {
-        for (at = bucket_of(g, f->id); *at != f; at = &(*at)->map_next)
-            ;
-        *at = f->map_next;
-        f->mapped = false;
-        g->map_count--;
-    }
-    pthread_mutex_unlock(&g->map_lock);
 }
 
 flow *flow_map_find(od_gateway *gateway, const char *id)
@@ -144,7 +150,7 @@ static void flow_leave(flow *f)
 {
     od_gateway *g = f->gateway;
 
-    map_remove(f);
+    flow_forget(f);
     atomic_fetch_add(&g->errors, atomic_load(&f->failed));
     atomic_fetch_add(&g->cancelled, atomic_load(&f->cancelled));
     if (od_log_enabled(OD_LOG_DEBUG, "gateway")) {
@@ -155,6 +161,7 @@ static void flow_leave(flow *f)
                (unsigned long long)atomic_load(&f->bytes), atomic_load(&f->failed), atomic_load(&f->cancelled));
     }
     flow_start_all(admit_leave(g->admit, &f->ticket));
+    atomic_fetch_sub(&g->live, f->counted);
 }
 
 void flow_start_all(ticket *granted)
@@ -183,11 +190,12 @@ bool flow_refuse_with(flow *f, int status, od_code code, const char *text)
     if (atomic_exchange(&f->answered, true))
         return false;
     atomic_store(&f->failed, true);
+    flow_forget(f);
     od_rpc_call_fail(f->call, status, code, text);
     return true;
 }
 
-bool flow_fail(flow *f, const od_error *why)
+static bool tell_failure(flow *f, const od_error *why)
 {
     od_msg *msg = NULL;
     od_rpc_out out;
@@ -209,6 +217,12 @@ bool flow_fail(flow *f, const od_error *why)
     if (rc != OD_OK)
         od_rpc_call_fail(f->call, od_code_grpc_status(why->code), why->code, why->message);
     return true;
+}
+
+bool flow_fail(flow *f, const od_error *why)
+{
+    flow_forget(f);
+    return tell_failure(f, why);
 }
 
 void flow_stop(flow *f, od_code code, bool abandoned, const char *why)
@@ -245,7 +259,7 @@ void flow_end(flow *f, od_code code, const char *why)
     /* A worker of this process tells the client itself, after what it has sent already. A remote one's stream is reset, and
      * how that ends must not come first. */
     if (!local)
-        flow_fail(f, &err);
+        tell_failure(f, &err);
     flow_stop(f, code, false, why);
     if (waited)
         flow_close_end(f);

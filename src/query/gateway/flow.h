@@ -28,8 +28,9 @@ typedef struct flow {
     ticket ticket;
     struct flow *map_next;
     bool mapped;
-    bool named; /* the request came without an id */
-    pin *pin;   /* of its transaction; NULL: none, or one of the worker in this process */
+    bool counted; /* in the gateway's LIVE */
+    bool named;   /* the request came without an id */
+    pin *pin;     /* of its transaction; NULL: none, or one of the worker in this process */
 
     int64_t start_ns;
     _Atomic int64_t heard_ns; /* when the remote worker last gave something; 0: no remote worker is at work */
@@ -67,6 +68,7 @@ struct od_gateway {
     pthread_mutex_t map_lock; /* the map's chains; a flow in it has a closed end to come, so it lives */
     flow *map[FLOW_BUCKETS];
     size_t map_count;
+    atomic_size_t live; /* accepted, and not yet gone with their slots */
 
     pthread_mutex_t janitor_lock; /* what follows */
     pthread_cond_t janitor_wake;
@@ -80,7 +82,8 @@ od_code flow_create(od_gateway *gateway, od_rpc_call *call, flow **out, od_error
 flow *flow_ref(flow *f);
 void flow_unref(flow *f);
 void flow_close_end(flow *f); /* takes the end's reference */
-/* Ends the client's call: with a status, or with an error chunk and status OK. Only the first end counts; false: it was not. */
+/* Ends the client's call, when nothing is at work for it: with a status, or with an error chunk and status OK. Only the first
+ * end counts; false: it was not. */
 bool flow_refuse(flow *f, od_code code, const char *text);
 /* The same with a STATUS that CODE may not be the one of. */
 bool flow_refuse_with(flow *f, int status, od_code code, const char *text);
@@ -93,8 +96,10 @@ void flow_end(flow *f, od_code code, const char *why);
 uint64_t flow_bytes(flow *f);
 /* Starts what admission lets in. */
 void flow_start_all(ticket *granted);
-/* Enters it in the map. OD_E_EXISTS: its id runs already. */
+/* Enters it in the map. OD_E_EXISTS: its id runs already. An id may be used again as soon as the client can know that it
+ * ended: flow_forget comes before the end is sent. */
 od_code flow_map_add(flow *f, od_error *err);
+void flow_forget(flow *f);
 flow *flow_map_find(od_gateway *gateway, const char *id); /* referenced; NULL: none */
 /* All flows, referenced, and how many; od_free it after unref. NULL when memory is out. */
 flow **flow_map_list(od_gateway *gateway, size_t *count);

@@ -8,6 +8,11 @@ static void relay(flow *f, const od_error *last);
 
 /* ---- a worker in this process ---- */
 
+static void local_over(void *arg)
+{
+    flow_forget(arg);
+}
+
 static void local_done(void *arg, const od_worker_outcome *outcome)
 {
     flow *f = arg;
@@ -21,11 +26,12 @@ static void local_done(void *arg, const od_worker_outcome *outcome)
 
 static void start_local(flow *f)
 {
+    static const od_worker_run_events events = {.on_over = local_over, .on_done = local_done};
     od_worker_run *run = NULL;
     od_error err;
     od_code stop;
 
-    if (od_worker_run_start(f->gateway->worker, f->call, f->request, f->id, local_done, f, &run, &err) != OD_OK) {
+    if (od_worker_run_start(f->gateway->worker, f->call, f->request, f->id, &events, f, &run, &err) != OD_OK) {
         flow_fail(f, &err);
         flow_close_end(f);
         return;
@@ -40,10 +46,12 @@ static void start_local(flow *f)
 
 /* ---- a remote one ---- */
 
-/* Whether a chunk tells an error: its first field is the legacy text. For the totals only. */
-static bool tells_error(od_msg *msg)
+/* A chunk's first field, as a tag of protobuf. */
+enum { TAG_ERROR = 0x12, TAG_FINISHED = 0x18 }; /* the legacy text; `finished` */
+
+static int first_tag(od_msg *msg)
 {
-    return od_msg_len(msg) > 0 && od_msg_data(msg)[0] == 0x12;
+    return od_msg_len(msg) > 0 ? od_msg_data(msg)[0] : 0;
 }
 
 static void upstream_message(void *user, od_rpc_call *call, od_msg *msg)
@@ -55,8 +63,10 @@ static void upstream_message(void *user, od_rpc_call *call, od_msg *msg)
         worker_entry_answered(f->worker);
     atomic_store_explicit(&f->heard_ns, od_clock_ns(), memory_order_relaxed);
     atomic_fetch_add_explicit(&f->bytes, od_msg_len(msg), memory_order_relaxed);
-    if (tells_error(msg))
+    if (first_tag(msg) == TAG_ERROR)
         atomic_store(&f->failed, true);
+    if (first_tag(msg) == TAG_ERROR || first_tag(msg) == TAG_FINISHED)
+        flow_forget(f);
     if (!atomic_load(&f->answered)) {
         od_rpc_out_whole(msg, &out);
         /* If the client is gone, its own on_gone stops the worker. */
@@ -118,6 +128,7 @@ static void upstream_gone(void *user, od_rpc_call *call, const od_error *why)
         relay(f, why);
         return;
     }
+    flow_forget(f);
     if (why)
         pass_failure(f, call, why);
     else if (!atomic_exchange(&f->answered, true))

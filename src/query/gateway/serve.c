@@ -129,12 +129,7 @@ unsigned od_gateway_queued(od_gateway *gateway)
 
 size_t od_gateway_executions(od_gateway *gateway)
 {
-    size_t count;
-
-    pthread_mutex_lock(&gateway->map_lock);
-    count = gateway->map_count;
-    pthread_mutex_unlock(&gateway->map_lock);
-    return count;
+    return atomic_load(&gateway->live);
 }
 
 unsigned od_gateway_transactions(od_gateway *gateway)

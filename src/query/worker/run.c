@@ -168,6 +168,20 @@ static od_code check(const job *j, od_error *err)
     return OD_OK;
 }
 
+/* Its id may be used again as soon as the client knows that it ended, so it goes before the end does. */
+static void leave(od_worker_run *run)
+{
+    od_run_leave(run);
+    if (run->events != NULL)
+        run->events->on_over(run->events_arg);
+}
+
+static void tell_done(od_worker_run *run, const od_worker_outcome *outcome)
+{
+    if (run->events != NULL)
+        run->events->on_done(run->events_arg, outcome);
+}
+
 static od_code stream(job *j, od_execution *execution, od_error *err)
 {
     od_worker_run *run = j->run;
@@ -248,24 +262,22 @@ static void finish(job *j, od_code rc, od_error *why)
         (void)atomic_fetch_add(rc == OD_E_CANCELLED ? &worker->cancelled : &worker->errors, 1);
     if (rc == OD_E_FATAL)
         od_worker_lose(worker, why);
-    od_run_leave(run); /* its id may be used again as soon as the client knows that it ended */
+    leave(run);
     send_end(j, outcome.error);
     outcome.bytes = atomic_load(&run->bytes);
     (void)atomic_fetch_sub(&worker->in_flight, 1);
-    if (run->done != NULL)
-        run->done(run->done_arg, &outcome);
+    tell_done(run, &outcome);
 }
 
 /* A request that cannot be read is an error of the call. */
 static void refuse(job *j, const od_error *why)
 {
     od_worker_run *run = j->run;
-    od_run_leave(run);
+    leave(run);
     (void)atomic_fetch_add(&run->worker->errors, 1);
     od_rpc_call_finish(run->call, OD_GRPC_INVALID_ARGUMENT, why->message);
     (void)atomic_fetch_sub(&run->worker->in_flight, 1);
-    if (run->done != NULL)
-        run->done(run->done_arg, &(od_worker_outcome){.error = why});
+    tell_done(run, &(od_worker_outcome){.error = why});
 }
 
 void od_run_main(void *arg)

@@ -214,7 +214,7 @@ void od_run_leave(od_worker_run *run)
 }
 
 od_code od_run_create(od_worker *worker, od_rpc_call *call, od_msg *request, const char *execution_id, bool unique,
-                      od_worker_done done, void *arg, od_worker_run **out, od_error *err)
+                      const od_worker_run_events *events, void *arg, od_worker_run **out, od_error *err)
 {
     *out = NULL;
     od_worker_run *run = od_calloc(1, sizeof *run);
@@ -223,8 +223,8 @@ od_code od_run_create(od_worker *worker, od_rpc_call *call, od_msg *request, con
     run->worker = worker;
     run->call = od_rpc_call_ref(call);
     run->request = od_msg_ref(request);
-    run->done = done;
-    run->done_arg = arg;
+    run->events = events;
+    run->events_arg = arg;
     run->start_ns = od_clock_ns();
     (void)snprintf(run->id, sizeof run->id, "%s", execution_id);
     (void)pthread_mutex_init(&run->lock, NULL);
@@ -249,7 +249,7 @@ od_code od_run_create(od_worker *worker, od_rpc_call *call, od_msg *request, con
 }
 
 od_code od_worker_run_start(od_worker *worker, od_rpc_call *call, od_msg *request, const char *execution_id,
-                            od_worker_done done, void *arg, od_worker_run **out, od_error *err)
+                            const od_worker_run_events *events, void *arg, od_worker_run **out, od_error *err)
 {
-    return od_run_create(worker, call, request, execution_id, false, done, arg, out, err);
+    return od_run_create(worker, call, request, execution_id, false, events, arg, out, err);
 }

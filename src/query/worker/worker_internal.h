@@ -56,8 +56,8 @@ struct od_worker_run {
     od_rpc_call *call;
     od_msg *request;
     char id[OD_EXECUTION_ID_SIZE];
-    od_worker_done done;
-    void *done_arg;
+    const od_worker_run_events *events; /* NULL: nobody asks */
+    void *events_arg;
     atomic_uint refs;
     int64_t start_ns;
     _Atomic uint64_t bytes;
@@ -74,7 +74,8 @@ struct od_worker_run {
 
 /* Creates a run, enters it and hands it to the pool. UNIQUE: OD_E_EXISTS if a run of this id is in flight. */
 OD_MUST_CHECK od_code od_run_create(od_worker *worker, od_rpc_call *call, od_msg *request, const char *execution_id,
-                                    bool unique, od_worker_done done, void *arg, od_worker_run **out, od_error *err);
+                                    bool unique, const od_worker_run_events *events, void *arg, od_worker_run **out,
+                                    od_error *err);
 /* The run of this id with a reference, or NULL. */
 od_worker_run *od_run_find(od_worker *worker, od_slice execution_id);
 /* txn.c: the transaction of ID, in use until od_wtxn_leave. OD_E_NO_TRANSACTION says how it ended. */

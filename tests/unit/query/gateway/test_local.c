@@ -124,6 +124,24 @@ static void test_results_and_errors(void **state)
     house_stop(&h);
 }
 
+static void test_an_id_is_free_when_its_end_is_known(void **state)
+{
+    od_remote *remote;
+    int payloads;
+    od_error err;
+    house h;
+
+    (void)state;
+    house_start(&h, 0);
+    remote = connect_to(&h, "one");
+    for (int i = 0; i < 300; i++) {
+        assert_int_equal(finish(start(remote, "SELECT 42", "again"), &payloads, &err), OD_OK);
+        assert_int_equal(finish(start(remote, "SELEC", "again"), &payloads, &err), OD_E_PARSER);
+    }
+    od_remote_unref(remote);
+    house_stop(&h);
+}
+
 static void test_cancel_stops_the_work(void **state)
 {
     od_remote *remote;
@@ -211,6 +229,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_results_and_errors),
+        cmocka_unit_test(test_an_id_is_free_when_its_end_is_known),
         cmocka_unit_test(test_cancel_stops_the_work),
         cmocka_unit_test(test_random_cancels_leave_no_slot),
     };

@@ -361,6 +361,24 @@ static void test_an_id_that_runs_is_refused(void **state)
     gate_stop(&g);
 }
 
+static void test_an_id_is_free_when_its_end_is_known(void **state)
+{
+    od_remote *remote;
+    int payloads;
+    od_error err;
+    gate g;
+
+    (void)state;
+    gate_start(&g, (od_gateway_options){0});
+    remote = connect_to(g.address, "", "");
+    for (int i = 0; i < 300; i++) {
+        assert_int_equal(finish(start(remote, "f o", "again", NULL), &payloads, &err), OD_OK);
+        assert_int_equal(finish(start(remote, "eCONSTRAINT f o", "again", NULL), &payloads, &err), OD_E_CONSTRAINT);
+    }
+    od_remote_unref(remote);
+    gate_stop(&g);
+}
+
 static void test_a_client_that_goes_takes_the_work_with_it(void **state)
 {
     int before = atomic_load(&one.reset);
@@ -668,6 +686,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_slots_and_queue),
         cmocka_unit_test(test_a_statement_shares_its_slot),
         cmocka_unit_test(test_an_id_that_runs_is_refused),
+        cmocka_unit_test(test_an_id_is_free_when_its_end_is_known),
         cmocka_unit_test(test_a_client_that_goes_takes_the_work_with_it),
         cmocka_unit_test(test_cancel_by_id),
         cmocka_unit_test(test_a_silent_worker_is_a_timeout_but_a_slow_client_is_not),
