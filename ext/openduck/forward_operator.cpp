@@ -10,6 +10,8 @@
 #include "duckdb/execution/physical_operator.hpp"
 #include "duckdb/execution/physical_plan_generator.hpp"
 #include "duckdb/main/client_data.hpp"
+#include "duckdb/parallel/async_result.hpp"
+#include "duckdb/parallel/pipeline.hpp"
 #include "duckdb/parser/parsed_data/drop_info.hpp"
 #include "duckdb/parser/statement/drop_statement.hpp"
 
@@ -46,18 +48,62 @@ namespace {
 //! How often a statement is written anew because the catalog has changed meanwhile.
 constexpr idx_t MAX_REWRITES = 100;
 
+//! How long a thread of DuckDB's waits before the source gives it back, and how long one that only waits does before
+//! DuckDB may look whether it should.
+constexpr int64_t FIRST_WAIT_MS = 1;
+constexpr int64_t WAIT_MS = 50;
+
+//! A statement under way; one thread at a time.
+struct ForwardExchange {
+	~ForwardExchange() {
+		od_msg_unref(payload.owner);
+	}
+
+	//! Waits for the next of the answer, if it is not here yet. False if it has not come.
+	bool Await(int64_t wait_ms) {
+		if (got == RemoteStream::Got::NOTHING_YET && code == OD_OK) {
+			code = stream->TryNextWithin(wait_ms, payload, got, err);
+		}
+		return got != RemoteStream::Got::NOTHING_YET || code != OD_OK;
+	}
+	//! What has come; the caller owns it. Empty at the end.
+	RemotePayload Take() {
+		auto result = payload;
+		payload = RemotePayload();
+		if (got == RemoteStream::Got::PAYLOAD) {
+			got = RemoteStream::Got::NOTHING_YET;
+		}
+		return result;
+	}
+
+	unique_ptr<RemoteStream> stream;
+	RemoteStream::Got got = RemoteStream::Got::NOTHING_YET;
+	RemotePayload payload;
+	od_code code = OD_OK;
+	od_error err = {};
+};
+
+class AwaitAnswer : public AsyncTask {
+public:
+	explicit AwaitAnswer(shared_ptr<ForwardExchange> exchange_p) : exchange(std::move(exchange_p)) {
+	}
+	void Execute() override {
+		exchange->Await(WAIT_MS);
+	}
+
+private:
+	shared_ptr<ForwardExchange> exchange;
+};
+
 class ForwardSourceState : public GlobalSourceState {
 public:
-	unique_ptr<RemoteStream> stream;
+	//! Null before the statement is sent.
+	shared_ptr<ForwardExchange> exchange;
 	unique_ptr<NativeReader> reader;
-	//! The first answer, until it is read.
-	RemotePayload first;
+	idx_t rewrites = 0;
+	bool answered = false;
 	bool reading = false;
 	bool finished = false;
-
-	~ForwardSourceState() override {
-		od_msg_unref(first.owner);
-	}
 };
 
 class PhysicalForward : public PhysicalOperator {
@@ -92,13 +138,22 @@ protected:
 	SourceResultType GetDataInternal(ExecutionContext &context, DataChunk &chunk,
 	                                 OperatorSourceInput &input) const override {
 		auto &state = input.global_state.Cast<ForwardSourceState>();
-		if (state.finished) {
-			return SourceResultType::FINISHED;
+		while (!state.finished) {
+			if (state.reading && state.reader->Next() > 0) {
+				state.reader->Read(chunk);
+				return SourceResultType::HAVE_MORE_OUTPUT;
+			}
+			state.reading = false;
+			if (!state.exchange) {
+				Send(context.client, state);
+			}
+			if (!state.exchange->Await(FIRST_WAIT_MS)) {
+				WaitOutside(context, state, input.interrupt_state);
+				return SourceResultType::BLOCKED;
+			}
+			Receive(context.client, state);
 		}
-		if (!state.stream) {
-			Start(context.client, state);
-		}
-		return Read(context.client, state, chunk) ? SourceResultType::HAVE_MORE_OUTPUT : SourceResultType::FINISHED;
+		return SourceResultType::FINISHED;
 	}
 
 private:
@@ -111,33 +166,57 @@ private:
 		return OpenDuckTransaction::Get(context, catalog);
 	}
 
-	//! Sends the statement. It runs once: it is sent again only if the server says that it has not begun to run it.
-	void Start(ClientContext &context, ForwardSourceState &state) const {
+	void Send(ClientContext &context, ForwardSourceState &state) const {
 		auto &transaction = Transaction(context);
 		auto txn = transaction.Server(context, ServerUse::STATEMENT);
 		if (forwarded->writes) {
 			transaction.Wrote(false);
 		}
 		ParameterPayload values(forwarded->parameters);
-		for (idx_t tries = 0;; tries++) {
-			state.stream = RemoteStream::Start(&context, *forwarded->remote, txn, forwarded->sql,
-			                                   forwarded->catalog_version, false, values.Bytes());
-			od_error err = {};
-			auto code = state.stream->TryNext(state.first, err);
-			if (code == OD_E_STALE_CATALOG) {
-				if (tries == MAX_REWRITES) {
-					throw TransactionException("the remote catalog changes all the time; run the statement again");
-				}
-				transaction.Drop();
-				WriteAnew(context, transaction);
-				continue;
+		auto exchange = make_shared_ptr<ForwardExchange>();
+		exchange->stream = RemoteStream::Start(&context, *forwarded->remote, txn, forwarded->sql,
+		                                       forwarded->catalog_version, false, values.Bytes());
+		state.exchange = std::move(exchange);
+	}
+
+	//! A client without a task spins while another thread runs one, and sleeps while all are blocked. So the source's own
+	//! task blocks, and who waits is none of a pipeline.
+	static void WaitOutside(ExecutionContext &context, ForwardSourceState &state, InterruptState &interrupt) {
+		vector<unique_ptr<AsyncTask>> tasks;
+		tasks.push_back(make_uniq<AwaitAnswer>(state.exchange));
+		AsyncResult(std::move(tasks)).ScheduleTasks(interrupt, context.pipeline->executor);
+	}
+
+	//! Takes what has come. The statement runs once: it is sent again only if the server says that it has not begun to run it.
+	void Receive(ClientContext &context, ForwardSourceState &state) const {
+		auto &exchange = *state.exchange;
+		if (exchange.code == OD_E_STALE_CATALOG && !state.answered) {
+			if (state.rewrites++ == MAX_REWRITES) {
+				throw TransactionException("the remote catalog changes all the time; run the statement again");
 			}
-			if (code != OD_OK) {
-				ThrowRemote(err);
-			}
-			break;
+			auto &transaction = Transaction(context);
+			transaction.Drop();
+			WriteAnew(context, transaction);
+			state.exchange.reset();
+			return;
 		}
-		state.reader = make_uniq<NativeReader>(forwarded->names, forwarded->types);
+		if (exchange.code != OD_OK) {
+			if (state.answered) {
+				ThrowError(exchange.err);
+			}
+			ThrowRemote(exchange.err);
+		}
+		state.answered = true;
+		auto payload = exchange.Take();
+		if (!payload.owner) {
+			Finish(context, state);
+			return;
+		}
+		if (!state.reader) {
+			state.reader = make_uniq<NativeReader>(forwarded->names, forwarded->types);
+		}
+		state.reader->Start(payload.owner, payload.bytes);
+		state.reading = true;
 	}
 
 	//! Names may lead elsewhere in the catalog as it is now; the result must be what was planned.
@@ -191,26 +270,11 @@ private:
 		}
 	}
 
-	//! False at the end of the rows.
-	bool Read(ClientContext &context, ForwardSourceState &state, DataChunk &chunk) const {
-		while (true) {
-			if (state.reading && state.reader->Next() > 0) {
-				state.reader->Read(chunk);
-				return true;
-			}
-			state.reading = false;
-			auto payload = state.first;
-			state.first = RemotePayload();
-			if (!payload.owner && !state.stream->Next(payload)) {
-				state.finished = true;
-				if (forwarded->changes_catalog) {
-					Transaction(context).Wrote(true);
-					LeaveDroppedSchema(context);
-				}
-				return false;
-			}
-			state.reader->Start(payload.owner, payload.bytes);
-			state.reading = true;
+	void Finish(ClientContext &context, ForwardSourceState &state) const {
+		state.finished = true;
+		if (forwarded->changes_catalog) {
+			Transaction(context).Wrote(true);
+			LeaveDroppedSchema(context);
 		}
 	}
 

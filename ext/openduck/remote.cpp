@@ -65,15 +65,19 @@ bool RemoteStream::Next(RemotePayload &payload) {
 	return payload.owner != nullptr;
 }
 
-RemoteStream::Got RemoteStream::NextWithin(int64_t wait_ms, RemotePayload &payload) {
-	od_error err = {};
+od_code RemoteStream::TryNextWithin(int64_t wait_ms, RemotePayload &payload, Got &got, od_error &err) {
 	bool again = false;
 	payload = RemotePayload();
-	ThrowIfFailed(od_result_next_within(result, wait_ms, &payload.owner, &payload.bytes, &again, &err), err);
-	if (again) {
-		return Got::NOTHING_YET;
-	}
-	return payload.owner ? Got::PAYLOAD : Got::END;
+	auto code = od_result_next_within(result, wait_ms, &payload.owner, &payload.bytes, &again, &err);
+	got = again ? Got::NOTHING_YET : payload.owner ? Got::PAYLOAD : Got::END;
+	return code;
+}
+
+RemoteStream::Got RemoteStream::NextWithin(int64_t wait_ms, RemotePayload &payload) {
+	od_error err = {};
+	auto got = Got::NOTHING_YET;
+	ThrowIfFailed(TryNextWithin(wait_ms, payload, got, err), err);
+	return got;
 }
 
 uint64_t RemoteStream::Bytes() const {

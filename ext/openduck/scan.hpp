@@ -88,6 +88,8 @@ public:
 	bool Next(RemotePayload &payload);
 	//! As Next, but reports instead of throwing.
 	od_code TryNext(RemotePayload &payload, od_error &err);
+	//! As NextWithin, but reports instead of throwing; *got counts with OD_OK only.
+	od_code TryNextWithin(int64_t wait_ms, RemotePayload &payload, Got &got, od_error &err);
 	uint64_t Bytes() const;
 	uint64_t CatalogVersion() const;
 	//! Also stop waiting when another part of the running statement has failed.
