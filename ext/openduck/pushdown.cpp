@@ -127,14 +127,8 @@ FilterSql TableFilterToSql(const TableFilter &filter, const string &column, cons
 //===--------------------------------------------------------------------===//
 // Expressions above the scan
 //===--------------------------------------------------------------------===//
-void PushdownFilters(ClientContext &, LogicalGet &get, FunctionData *bind_data,
-                     vector<unique_ptr<Expression>> &filters) {
-	auto &bind = bind_data->Cast<RemoteScanBindData>();
-	// What comes after a limit stays there.
-	if (!bind.Wrappable() || bind.limit.IsValid()) {
-		return;
-	}
-	column_writer_t writer = [&](const Expression &expr, string &sql) {
+column_writer_t ScanColumnWriter(LogicalGet &get, const RemoteScanBindData &bind) {
+	return [&get, &bind](const Expression &expr, string &sql) {
 		if (expr.GetExpressionClass() != ExpressionClass::BOUND_COLUMN_REF) {
 			return false;
 		}
@@ -154,6 +148,16 @@ void PushdownFilters(ClientContext &, LogicalGet &get, FunctionData *bind_data,
 		sql = ScanColumnSql(bind, id);
 		return true;
 	};
+}
+
+void PushdownFilters(ClientContext &, LogicalGet &get, FunctionData *bind_data,
+                     vector<unique_ptr<Expression>> &filters) {
+	auto &bind = bind_data->Cast<RemoteScanBindData>();
+	// What comes after a limit stays there.
+	if (!bind.Wrappable() || bind.limit.IsValid()) {
+		return;
+	}
+	auto writer = ScanColumnWriter(get, bind);
 	idx_t total = 0;
 	for (auto &filter : bind.filters) {
 		total += filter.size();
@@ -236,7 +240,8 @@ static void VisitPlan(LogicalOperator &op, bool in_join, bool below_limit) {
 				}
 			}
 		}
-		bind.planned_sql = PlanRemoteScan(bind, ids, get.projection_ids, by_position, false).sql;
+		auto keys = JoinKeyConditions::Planned(bind.key_filters);
+		bind.planned_sql = PlanRemoteScan(bind, ids, get.projection_ids, by_position, false, keys.conditions).sql;
 		break;
 	}
 	default:
@@ -247,7 +252,8 @@ static void VisitPlan(LogicalOperator &op, bool in_join, bool below_limit) {
 	}
 }
 
-static void OptimizeRemoteScans(OptimizerExtensionInput &, unique_ptr<LogicalOperator> &plan) {
+static void OptimizeRemoteScans(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan) {
+	PlanJoinKeys(input.context, *plan);
 	VisitPlan(*plan, false, false);
 }
 

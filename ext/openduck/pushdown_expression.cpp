@@ -17,6 +17,7 @@ enum class Arguments : uint8_t {
 	TEXT_NUMBERS, // a VARCHAR, then small constant integers
 	FLOATS,       // FLOATs or DOUBLEs
 	DATES,        // a DATE or TIMESTAMP
+	COMPARED,     // an INTERVAL or TIMETZ
 	STRUCT_FIELD  // a STRUCT, then a constant name
 };
 
@@ -72,6 +73,9 @@ const PushableFunction FUNCTIONS[] = {
     {"dayofmonth", nullptr, Arguments::DATES},
     {"quarter", nullptr, Arguments::DATES},
     {"dayofweek", nullptr, Arguments::DATES},
+    // Around the sides of a join's equality.
+    {"normalized_interval", nullptr, Arguments::COMPARED},
+    {"timetz_byte_comparable", nullptr, Arguments::COMPARED},
     {"struct_extract", nullptr, Arguments::STRUCT_FIELD},
 };
 
@@ -140,6 +144,9 @@ bool ArgumentsFit(Arguments kind, const vector<unique_ptr<Expression>> &args) {
 	case Arguments::DATES:
 		return args.size() == 1 && (args[0]->return_type.id() == LogicalTypeId::DATE ||
 		                            args[0]->return_type.id() == LogicalTypeId::TIMESTAMP);
+	case Arguments::COMPARED:
+		return args.size() == 1 && (args[0]->return_type.id() == LogicalTypeId::INTERVAL ||
+		                            args[0]->return_type.id() == LogicalTypeId::TIME_TZ);
 	default:
 		return args.size() == 2 && args[0]->return_type.id() == LogicalTypeId::STRUCT && IsConstant(*args[1]);
 	}

@@ -19,6 +19,9 @@ class RemoteScanGlobalState : public GlobalTableFunctionState {
 public:
 	RemoteScanPlan plan;
 	unique_ptr<PayloadQueue> queue;
+	//! Keys of joins that were sent, and the bytes that they took.
+	optional_idx keys_sent;
+	idx_t bytes_sent = 0;
 	idx_t max_threads = 1;
 	atomic<idx_t> rows {0};
 	//! count_only: rows that are still to be given.
@@ -45,6 +48,29 @@ public:
 	SelectionVector selection;
 };
 
+//! Sends the scan with the keys of its joins, which are known now.
+static void SendScan(ClientContext &context, const RemoteScanBindData &bind, TableFunctionInitInput &input,
+                     RemoteScanGlobalState &state) {
+	auto keys = JoinKeyConditions::Complete(bind.key_filters);
+	state.plan =
+	    PlanRemoteScan(bind, input.column_indexes, input.projection_ids,
+	                   optional_ptr<const TableFilterSet>(input.filters.get()), bind.dynamic_filters, keys.conditions);
+	if (!bind.key_filters.empty()) {
+		state.keys_sent = keys.count;
+		state.bytes_sent = keys.Parameters().len;
+	}
+	unique_ptr<RemoteStream> stream;
+	if (!keys.nothing) {
+		stream = RemoteStream::Start(&context, *bind.source.remote, ScanTransaction(context, bind.source),
+		                             state.plan.sql, bind.source.catalog_version, false, keys.Parameters());
+		stream->WatchExecutor();
+	}
+	state.queue = make_uniq<PayloadQueue>(std::move(stream));
+	if (keys.nothing) {
+		state.queue->Push(RemotePayload(), true);
+	}
+}
+
 static unique_ptr<GlobalTableFunctionState> RemoteScanInitGlobal(ClientContext &context,
                                                                  TableFunctionInitInput &input) {
 	auto &bind = input.bind_data->Cast<RemoteScanBindData>();
@@ -65,12 +91,7 @@ static unique_ptr<GlobalTableFunctionState> RemoteScanInitGlobal(ClientContext &
 			result->queue->Push(RemotePayload(), true);
 		}
 	} else {
-		result->plan = PlanRemoteScan(bind, input.column_indexes, input.projection_ids,
-		                              optional_ptr<const TableFilterSet>(input.filters.get()), bind.dynamic_filters);
-		auto stream = RemoteStream::Start(&context, *bind.source.remote, ScanTransaction(context, bind.source),
-		                                  result->plan.sql, bind.source.catalog_version, false);
-		stream->WatchExecutor();
-		result->queue = make_uniq<PayloadQueue>(std::move(stream));
+		SendScan(context, bind, input, *result);
 	}
 	result->max_threads = result->plan.count_only ? 1 : context.db->NumberOfThreads();
 	return std::move(result);
@@ -298,6 +319,10 @@ static InsertionOrderPreservingMap<string> RemoteScanDynamicToString(TableFuncti
 	result["Remote SQL"] = global.plan.sql;
 	result["Rows Received"] = to_string(global.rows.load());
 	result["Bytes Received"] = to_string(global.queue->Bytes());
+	if (global.keys_sent.IsValid()) {
+		result["Keys Sent"] = to_string(global.keys_sent.GetIndex());
+		result["Bytes Sent"] = to_string(global.bytes_sent);
+	}
 	return result;
 }
 
@@ -343,7 +368,7 @@ RemoteStart RemoteScanStart(ClientContext &context, const PhysicalTableScan &sca
 	auto &bind = scan.bind_data->Cast<RemoteScanBindData>();
 	auto &remote = *bind.source.remote;
 	// A scan that a join will filter is better sent when the join knows its keys; now only the version is looked at.
-	auto later = scan.dynamic_filters && bind.dynamic_filters;
+	auto later = (scan.dynamic_filters && bind.dynamic_filters) || !bind.key_filters.empty();
 	if (later && bind.source.catalog_version == 0) {
 		return RemoteStart::STARTED;
 	}

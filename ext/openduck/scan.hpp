@@ -4,6 +4,7 @@
 #pragma once
 
 #include "duckdb/main/client_context_state.hpp"
+#include "openduck/join_keys.hpp"
 #include "openduck/pushdown.hpp"
 #include "openduck/remote.hpp"
 #include "openduck/scan_decode.hpp"
@@ -24,6 +25,8 @@ public:
 	optional_idx limit;
 	//! False if a join's run-time filter must not reach below a LIMIT that lies between them.
 	bool dynamic_filters = false;
+	//! Keys of joins that are sent along once they are known.
+	vector<JoinKeyFilter> key_filters;
 	//! What will be sent as far as the optimizer can tell; for EXPLAIN.
 	string planned_sql;
 
@@ -55,16 +58,19 @@ struct RemoteScanPlan {
 	unique_ptr<Expression> local_filter;
 };
 
-//! FILTERS are by position in COLUMN_IDS. With OPTIONAL_FILTERS those that DuckDB could do without are used too.
+//! FILTERS are by position in COLUMN_IDS. With OPTIONAL_FILTERS those that DuckDB could do without are used too. CONDITIONS (SQL)
+//! are added to those of BIND, which is Wrappable if there are any.
 RemoteScanPlan PlanRemoteScan(const RemoteScanBindData &bind, const vector<ColumnIndex> &column_ids,
                               const vector<idx_t> &projection_ids, optional_ptr<const TableFilterSet> filters,
-                              bool optional_filters);
+                              bool optional_filters, const vector<string> &conditions = vector<string>());
 //! True if the server can apply all of FILTERS (by column).
 bool CanPushAll(const RemoteScanBindData &bind, const TableFilterSet &filters);
 
 //! The name and type of column ID of what is scanned.
 string ScanColumnSql(const RemoteScanBindData &bind, column_t id);
 LogicalType ScanColumnType(const RemoteScanBindData &bind, column_t id);
+//! Writes columns of the scan GET, which has the data BIND; both must outlive it.
+column_writer_t ScanColumnWriter(LogicalGet &get, const RemoteScanBindData &bind);
 
 //! A received payload; whoever holds it owns the message.
 struct RemotePayload {

@@ -16,6 +16,7 @@ unique_ptr<FunctionData> RemoteScanBindData::Copy() const {
 	result->filters = filters;
 	result->limit = limit;
 	result->dynamic_filters = dynamic_filters;
+	result->key_filters = key_filters;
 	result->planned_sql = planned_sql;
 	return std::move(result);
 }
@@ -26,8 +27,8 @@ bool RemoteScanBindData::Equals(const FunctionData &other_p) const {
 	    source.query != other.source.query || filters != other.filters || limit.IsValid() != other.limit.IsValid()) {
 		return false;
 	}
-	// A text may be volatile or change something: two scans of it are not one.
-	if (!Wrappable()) {
+	// A text may be volatile or change something, and keys are one join's: two such scans are not one.
+	if (!Wrappable() || !key_filters.empty() || !other.key_filters.empty()) {
 		return this == &other;
 	}
 	return !limit.IsValid() || limit.GetIndex() == other.limit.GetIndex();
@@ -115,7 +116,7 @@ static void AddLocalFilter(const RemoteScanBindData &bind, RemoteScanPlan &plan,
 
 RemoteScanPlan PlanRemoteScan(const RemoteScanBindData &bind, const vector<ColumnIndex> &column_ids,
                               const vector<idx_t> &projection_ids, optional_ptr<const TableFilterSet> filters,
-                              bool optional_filters) {
+                              bool optional_filters, const vector<string> &more) {
 	RemoteScanPlan plan;
 	vector<column_t> ids;
 	auto output_count = projection_ids.empty() ? column_ids.size() : projection_ids.size();
@@ -130,6 +131,7 @@ RemoteScanPlan PlanRemoteScan(const RemoteScanBindData &bind, const vector<Colum
 		plan.outputs.push_back(HasContent(id) ? optional_idx(AddColumn(bind, plan, ids, id)) : optional_idx());
 	}
 	auto conditions = bind.filters;
+	conditions.insert(conditions.end(), more.begin(), more.end());
 	if (filters) {
 		for (auto &entry : filters->filters) {
 			auto id = column_ids[entry.first].GetPrimaryIndex();

@@ -1,0 +1,116 @@
+//===----------------------------------------------------------------------===//
+// openduck/join_keys.hpp: the keys of one side of a join, which the server looks for in the other side
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "duckdb.hpp"
+#include "duckdb/common/types/column/column_data_collection.hpp"
+#include "duckdb/parallel/pipeline.hpp"
+#include "duckdb/planner/logical_operator.hpp"
+
+extern "C" {
+#include "base/buf.h"
+}
+
+namespace duckdb {
+class GroupedAggregateHashTable;
+}
+
+namespace openduck {
+using namespace duckdb; // NOLINT: every name here is DuckDB's or ours
+
+//! The distinct keys of the side of a hash join that is read first, gathered as its rows pass. Complete when the pipelines of
+//! that side are; until then nobody may ask for them. Thread: any.
+class JoinKeys {
+public:
+	//! Keys are rows of TYPES. With KEEP_NULL (one column only) a NULL is a key like others, else none. More than MAX_BYTES of
+	//! them are not kept.
+	JoinKeys(vector<LogicalType> types, bool keep_null, idx_t max_bytes, idx_t estimated_rows);
+	~JoinKeys();
+
+	const vector<LogicalType> types;
+	const bool keep_null;
+	const idx_t estimated_rows;
+
+	//! Forgets all: the side is about to be read, perhaps again.
+	void Begin(ClientContext &context);
+	//! The keys of some rows.
+	void Add(DataChunk &rows);
+	//! There are more than are kept: the other side is read without them.
+	bool TooMany() const {
+		return too_many;
+	}
+	idx_t Count();
+	bool HasNull() const {
+		return has_null;
+	}
+	//! Makes LISTS, one vector for each column of a key, the lists of all keys.
+	void Fill(vector<reference<Vector>> lists);
+
+	//! The pipeline that the keys come from. A pipeline that needs them depends on it.
+	void SetSource(weak_ptr<Pipeline> source);
+	shared_ptr<Pipeline> Source();
+
+private:
+	//! The rows of ROWS that are keys.
+	idx_t SelectKeys(DataChunk &rows, SelectionVector &selection) const;
+	idx_t Size(DataChunk &rows) const;
+
+	const idx_t max_bytes;
+	atomic<bool> too_many {false};
+	atomic<bool> has_null {false};
+
+	//! Guards what follows.
+	mutex lock;
+	unique_ptr<GroupedAggregateHashTable> seen;
+	unique_ptr<ColumnDataCollection> keys;
+	idx_t bytes = 0;
+	weak_ptr<Pipeline> source;
+};
+
+//! Which rows of a remote scan have a partner: those whose COLUMNS (SQL over the scan's columns) are one of KEYS.
+struct JoinKeyFilter {
+	shared_ptr<JoinKeys> keys;
+	vector<string> columns;
+};
+
+//! The values of statement parameters "1", "2", ... that hold the keys of FILTERS, and conditions that name them. Those of which
+//! there are too many are left out, as are those of the plan that has not run.
+class JoinKeyConditions {
+public:
+	JoinKeyConditions() = default;
+	//! Only the conditions, for EXPLAIN.
+	static JoinKeyConditions Planned(const vector<JoinKeyFilter> &filters);
+	//! Conditions and values. The keys must be complete.
+	static JoinKeyConditions Complete(const vector<JoinKeyFilter> &filters);
+	~JoinKeyConditions();
+	JoinKeyConditions(JoinKeyConditions &&other) noexcept;
+	JoinKeyConditions &operator=(JoinKeyConditions &&other) noexcept;
+
+	vector<string> conditions;
+	//! How many keys are sent.
+	idx_t count = 0;
+	//! One of the filters has no key at all: no row of the scan has a partner.
+	bool nothing = false;
+
+	//! See od_remote_query.parameters; valid as long as this is.
+	od_slice Parameters() const;
+
+private:
+	void Add(const JoinKeyFilter &filter, idx_t &parameters);
+
+	od_msg *message = nullptr;
+};
+
+//! Above the side of a join that KEYS come from: EXPRESSIONS are evaluated for each row that passes. SHOWN is for EXPLAIN.
+unique_ptr<LogicalOperator> PlanKeyCollector(shared_ptr<JoinKeys> keys, vector<unique_ptr<Expression>> expressions,
+                                             string shown, unique_ptr<LogicalOperator> child);
+//! Above a scan that uses KEYS, but would not otherwise wait for them.
+unique_ptr<LogicalOperator> PlanKeyBarrier(shared_ptr<JoinKeys> keys, unique_ptr<LogicalOperator> child);
+//! True if OP is one of these.
+bool IsKeyOperator(const LogicalOperator &op);
+
+//! Finds the joins in PLAN whose keys are worth sending to the scans that they are joined with, and has them sent.
+void PlanJoinKeys(ClientContext &context, LogicalOperator &plan);
+
+} // namespace openduck
