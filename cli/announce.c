@@ -9,11 +9,12 @@
 #include "base/uuid.h"
 #include "base/banned.h"
 
-enum { HEARTBEAT_MS = 30000, FIRST_PAUSE_MS = 500, LAST_PAUSE_MS = 30000, CALL_MS = 10000, LEAVE_MS = 1000 };
+enum { LOOK_MS = 500, FIRST_PAUSE_MS = 500, LAST_PAUSE_MS = 30000, CALL_MS = 10000, LEAVE_MS = 1000 };
 
 struct announce {
     od_remote *remote;
     const od_registration *registration;
+    int64_t heartbeat_ms;
     pthread_t thread;
     atomic_bool registered, stop;
     pthread_mutex_t lock; /* for the wait alone */
@@ -72,6 +73,18 @@ static void register_until_done(announce *a)
     }
 }
 
+/* Until the next heartbeat is due, or the gateway has hung up. */
+static void wait_for_heartbeat(announce *a)
+{
+    od_deadline due = od_deadline_in_ms(a->heartbeat_ms);
+
+    while (!stopped(a) && !od_deadline_passed(due) && !od_remote_hung_up(a->remote)) {
+        int64_t left_ms = (due.at_ns - od_clock_ns()) / 1000000 + 1;
+
+        pause_for(a, left_ms < LOOK_MS ? left_ms : LOOK_MS);
+    }
+}
+
 static void *announce_main(void *arg)
 {
     announce *a = arg;
@@ -80,7 +93,7 @@ static void *announce_main(void *arg)
     while (!stopped(a)) {
         bool known = false;
 
-        pause_for(a, HEARTBEAT_MS);
+        wait_for_heartbeat(a);
         if (stopped(a))
             break;
         if (od_remote_heartbeat(a->remote, a->registration->worker_id, CALL_MS, (od_interrupt){stopped, a}, &known,
@@ -91,7 +104,8 @@ static void *announce_main(void *arg)
     return NULL;
 }
 
-od_code announce_start(od_remote *remote, const od_registration *registration, announce **out, od_error *err)
+od_code announce_start(od_remote *remote, const od_registration *registration, int64_t heartbeat_ms, announce **out,
+                       od_error *err)
 {
     announce *a = od_calloc(1, sizeof *a);
     pthread_condattr_t attr;
@@ -102,6 +116,7 @@ od_code announce_start(od_remote *remote, const od_registration *registration, a
         return od_fail(err, OD_E_NO_MEMORY, "out of memory for a thread");
     a->remote = remote;
     a->registration = registration;
+    a->heartbeat_ms = heartbeat_ms;
     pthread_mutex_init(&a->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);

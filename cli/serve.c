@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "cli/command.h"
 #include "cli/daemon.h"
+#include "ext/server/host.h"
 #include "query/gateway.h"
 #include "base/banned.h"
 
@@ -144,6 +145,9 @@ int command_gateway(const od_options *options)
     gateway_options.register_token = od_options_secret(options, OD_OPT_WORKER_TOKEN);
     OD_TRY(parse_workers(options, &workers, &gateway_options.worker_count, &err));
     gateway_options.workers = workers;
+    gateway_options.host = od_server_host();
+    gateway_options.probe_ms = od_options_ms(options, OD_OPT_PROBE_INTERVAL);
+    gateway_options.evict_ms = od_options_ms(options, OD_OPT_EVICT_AFTER);
     OD_TRY(daemon_check(options, OD_OPT_LISTEN, &err));
     OD_TRY(od_gateway_create(&gateway_options, &gateway, &err));
     OD_TRY(serve(options, "gateway", gateway, od_options_ms(options, OD_OPT_CONNECT_TIMEOUT), &err));

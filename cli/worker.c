@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "base/uuid.h"
 #include "cli/announce.h"
 #include "cli/command.h"
 #include "cli/daemon.h"
@@ -17,7 +16,7 @@ typedef struct {
     od_remote *remote;
     od_registration registration;
     const char **databases;
-    char id[OD_UUID_TEXT_SIZE];
+    od_endpoint endpoint; /* where the gateway reaches it: its name, unless it has another */
     char url[400];
     announce *announce;
 } membership;
@@ -48,6 +47,31 @@ static od_code check_options(const od_options *options, od_error *err)
     return OD_OK;
 }
 
+/* Those of --databases, else all that ENGINE serves. */
+static od_code choose_databases(const od_options *options, const od_engine *engine, membership *m, od_error *err)
+{
+    size_t count = od_engine_database_count(engine), named;
+    const char *const *names = od_options_list(options, OD_OPT_WORKER_DATABASES, &named);
+
+    m->registration.databases = names;
+    m->registration.database_count = named;
+    for (size_t i = 0; i < named; i++) {
+        if (!od_engine_has_database(engine, od_slice_str(names[i])))
+            return od_options_reject(options, OD_OPT_WORKER_DATABASES, "only databases that are served may be named",
+                                     err);
+    }
+    if (named > 0)
+        return OD_OK;
+    m->databases = od_calloc(count + 1, sizeof *m->databases);
+    if (!m->databases)
+        return od_fail(err, OD_E_NO_MEMORY, "out of memory for a list of databases");
+    for (size_t i = 0; i < count; i++)
+        m->databases[i] = od_engine_database_name(engine, i);
+    m->registration.databases = m->databases;
+    m->registration.database_count = count;
+    return OD_OK;
+}
+
 static od_code join(const od_options *options, const od_engine *engine, uint16_t port, membership *m, od_error *err)
 {
     const char *advertise = od_options_str(options, OD_OPT_ADVERTISE);
@@ -55,7 +79,6 @@ static od_code join(const od_options *options, const od_engine *engine, uint16_t
     const od_secret *own = od_options_secret(options, OD_OPT_WORKER_TOKEN);
     const od_secret *token = own->len > 0 ? own : od_options_secret(options, OD_OPT_TOKEN);
     od_remote_options remote = {.connect_timeout_ms = od_options_ms(options, OD_OPT_CONNECT_TIMEOUT), .token = *token};
-    size_t count = od_engine_database_count(engine);
     od_code rc;
 
     rc = od_endpoint_parse(od_slice_str(od_options_str(options, OD_OPT_GATEWAY)), &remote.endpoint, err);
@@ -63,21 +86,21 @@ static od_code join(const od_options *options, const od_engine *engine, uint16_t
         rc = od_remote_create(&remote, &m->remote, err);
     if (rc != OD_OK)
         return rc;
-    m->databases = od_calloc(count + 1, sizeof *m->databases);
-    if (!m->databases)
-        return od_fail(err, OD_E_NO_MEMORY, "out of memory for a list of databases");
-    for (size_t i = 0; i < count; i++)
-        m->databases[i] = od_engine_database_name(engine, i);
-    od_uuid_format(od_uuid_random(), m->id);
     daemon_url(od_options_str(options, OD_OPT_WORKER_LISTEN), port, m->url, sizeof m->url);
     m->registration = (od_registration){
-        .worker_id = id[0] ? id : m->id,
         .endpoint = advertise[0] ? advertise : m->url,
-        .databases = m->databases,
-        .database_count = count,
+        .compute_context = od_options_str(options, OD_OPT_COMPUTE_CONTEXT),
         .max_concurrency = (uint32_t)od_options_int(options, OD_OPT_MAX_CONCURRENCY),
     };
-    return announce_start(m->remote, &m->registration, &m->announce, err);
+    m->registration.tables = od_options_list(options, OD_OPT_WORKER_TABLES, &m->registration.table_count);
+    rc = od_endpoint_parse(od_slice_str(m->registration.endpoint), &m->endpoint, err);
+    if (rc == OD_OK)
+        rc = choose_databases(options, engine, m, err);
+    if (rc != OD_OK)
+        return rc;
+    m->registration.worker_id = id[0] ? id : m->endpoint.authority;
+    return announce_start(m->remote, &m->registration, od_options_ms(options, OD_OPT_HEARTBEAT_INTERVAL), &m->announce,
+                          err);
 }
 
 static void leave(membership *m)

@@ -5,6 +5,7 @@
 #include "duckdb/main/capi/capi_internal.hpp"
 #include "duckdb/main/prepared_statement_data.hpp"
 #include "duckdb/planner/planner.hpp"
+#include "server/read.hpp"
 #include "server/stream.hpp"
 
 namespace openduck {
@@ -63,7 +64,7 @@ void SetStreamOf(void *connection, const od_stream_source *source) {
 	SetStream(*reinterpret_cast<duckdb::Connection *>(connection)->context, source);
 }
 
-const od_engine_host HOST = {ValueOf, Rebind, Describe, Install, SetStreamOf};
+const od_engine_host HOST = {ValueOf, Rebind, Describe, Install, SetStreamOf, ReadStatement};
 
 } // namespace
 } // namespace openduck

@@ -143,6 +143,8 @@ OD_MUST_CHECK od_code od_remote_register(od_remote *remote, const od_registratio
                                          od_interrupt interrupt, bool *accepted, od_error *err);
 OD_MUST_CHECK od_code od_remote_heartbeat(od_remote *remote, const char *worker_id, int64_t timeout_ms,
                                           od_interrupt interrupt, bool *acknowledged, od_error *err);
+/* Whether the server has closed a connection that lay idle: it has stopped, or was started anew. Does not block; tells it once. */
+bool od_remote_hung_up(od_remote *remote);
 /* The last heartbeat: the worker stops, and gets nothing more. */
 OD_MUST_CHECK od_code od_remote_leave(od_remote *remote, const char *worker_id, int64_t timeout_ms, od_error *err);
 

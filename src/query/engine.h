@@ -48,6 +48,11 @@ typedef struct {
     bool (*install)(void *connection, char *why, size_t size);
     /* What openduck_stream() gives on a duckdb_connection from now on, once; NULL: nothing. SOURCE outlives that. */
     void (*set_stream)(void *connection, const od_stream_source *source);
+    /* Parses SQL, without an instance, and tells TABLE of each table that it names, as it is written there ("" for what is left out).
+     * *only_reads: running it leaves nothing behind. False: it cannot be parsed; TABLE may have been told of some. Any thread. */
+    bool (*read_statement)(const char *sql, size_t len,
+                           void (*table)(void *arg, const char *catalog, const char *schema, const char *name),
+                           void *arg, bool *only_reads);
 } od_engine_host;
 
 typedef struct {

@@ -27,7 +27,11 @@ typedef struct {
     od_engine *engine;               /* of WORKER; borrowed; NULL if WORKER is */
     const od_endpoint *workers;      /* remote ones that are always known; copied */
     size_t worker_count;
-    int64_t probe_ms;          /* how often they are asked for their databases and health; 0: 5,000; negative: never */
+    int64_t
+        probe_ms; /* how often all are asked for their health, and those for their databases; 0: 5,000; negative: never */
+    int64_t evict_ms; /* one that registered and is silent for so long is forgotten; 0: 90,000 */
+    const od_engine_host
+        *host; /* reads statements, for routing and for what may be tried again; borrowed; NULL: nobody does */
     const char *version;       /* for status; borrowed */
     unsigned max_transactions; /* open at remote workers at once; 0: 256 */
     int64_t

@@ -77,6 +77,8 @@ OD_MUST_CHECK od_code od_channel_create(const od_channel_options *options, od_ch
 od_channel *od_channel_ref(od_channel *channel);
 void od_channel_unref(od_channel *channel); /* NULL allowed */
 const od_endpoint *od_channel_endpoint(const od_channel *channel);
+/* Whether the peer has closed the connection that has lain idle last, which is dropped then. Does not block. */
+bool od_channel_hung_up(od_channel *channel);
 
 /* Asked about every 50 ms while a call blocks; true ends the wait with OD_E_CANCELLED. May be NULL. Called with no lock held. */
 typedef struct {

@@ -461,7 +461,10 @@ def copy(db, tmp_path):
 def test_a_dead_endpoint_that_registers_takes_no_queries(sample_db, tmp_path, pb):
     with services.Stack({"mydb": copy(sample_db, tmp_path)}) as stack, stack.client() as c:
         dead = "http://127.0.0.1:%d" % services.free_port()
-        c.execution.RegisterWorker(pb.WorkerRegistration(worker_id="dead", endpoint=dead, databases=["mydb"]))
+        registration = pb.WorkerRegistration(worker_id="dead", endpoint=dead, databases=["mydb"])
+        code, text = status_of(lambda: c.execution.RegisterWorker(registration))
+        assert code == grpc.StatusCode.UNAVAILABLE and dead.removeprefix("http://") in text
+        assert not c.execution.Heartbeat(pb.HeartbeatRequest(worker_id="dead")).acknowledged
         assert [c.rows("SELECT 1", database="mydb") for _ in range(20)] == [[(1,)]] * 20
 
 

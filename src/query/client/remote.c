@@ -218,6 +218,11 @@ od_code od_remote_heartbeat(od_remote *remote, const char *worker_id, int64_t ti
     return heartbeat(remote, worker_id, false, timeout_ms, interrupt, acknowledged, err);
 }
 
+bool od_remote_hung_up(od_remote *remote)
+{
+    return od_channel_hung_up(remote->channel);
+}
+
 od_code od_remote_leave(od_remote *remote, const char *worker_id, int64_t timeout_ms, od_error *err)
 {
     bool known;

@@ -150,6 +150,7 @@ static bool try_run(admit *a, ticket *t)
 
     if (g && g->members < ADMIT_GROUP_MAX) {
         group_join(g, t);
+        t->joined = true;
     } else if (a->used < a->slots) {
         a->used++;
         /* A statement with more than ADMIT_GROUP_MAX executions takes further slots, one each. */
@@ -235,6 +236,7 @@ admit_verdict admit_enter(admit *a, ticket *t, od_slice group, od_deadline until
 
     t->until = until;
     t->shared = NULL;
+    t->joined = false;
     t->next = t->prev = NULL;
     t->group[0] = '\0';
     if (group.len > 0 && group.len < sizeof t->group && !memchr(group.data, 0, group.len)) {

@@ -20,6 +20,7 @@ typedef struct ticket {
     struct ticket *next, *prev;
     ticket_state state;
     admit_group *shared; /* whose slot it uses; NULL: one of its own */
+    bool joined;         /* others of its statement ran already when it came in */
     od_deadline until;
     char group[ADMIT_GROUP_SIZE]; /* "": none */
 } ticket;

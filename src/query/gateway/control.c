@@ -1,5 +1,5 @@
 /* CancelExecution, RegisterWorker, Heartbeat, GetStatus: one request, one reply. */
-#include "query/gateway/flow.h"
+#include "query/gateway/enroll.h"
 
 #include "base/alloc.h"
 #include "base/banned.h"
@@ -126,9 +126,8 @@ static void handle_register(control *c, od_slice bytes)
 {
     od_registration registration;
     od_error err;
-    od_code rc = od_registration_decode(bytes, &registration, &err);
 
-    if (rc != OD_OK) {
+    if (od_registration_decode(bytes, &registration, &err) != OD_OK) {
         od_rpc_call_finish(c->call, OD_GRPC_INVALID_ARGUMENT, err.message);
         return;
     }
@@ -141,14 +140,10 @@ static void handle_register(control *c, od_slice bytes)
         od_rpc_call_finish(c->call, OD_GRPC_FAILED_PRECONDITION,
                            "this server runs executions itself; workers register at "
                            "a gateway");
-    } else {
-        rc = registry_register(c->gateway->registry, &registration, od_clock_ns(), &err);
-        if (rc == OD_OK)
-            reply_flag(c, true);
-        else
-            refuse(c, rc == OD_E_NOT_IMPLEMENTED ? OD_E_INVALID : rc, &err);
+        od_registration_release(&registration);
+        return;
     }
-    od_registration_release(&registration);
+    enroll(c->gateway, c->call, &registration);
 }
 
 static void handle_heartbeat(control *c, od_slice bytes)

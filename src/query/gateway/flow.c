@@ -35,6 +35,7 @@ void flow_unref(flow *f)
     od_rpc_call_unref(f->upstream);
     od_worker_run_unref(f->run);
     worker_entry_unref(f->worker);
+    reading_release(&f->reading);
     pin_leave(f->pin);
     for (size_t i = 0; i < f->tried_count; i++)
         worker_entry_unref(f->tried[i]);
@@ -244,6 +245,8 @@ void flow_stop(flow *f, od_code code, bool abandoned, const char *why)
     else if (run)
         od_worker_run_cancel(run, code, why);
     od_rpc_call_unref(upstream);
+    if (flow_withdraw(f))
+        flow_close_end(f);
 }
 
 void flow_end(flow *f, od_code code, const char *why)

@@ -12,6 +12,7 @@
 #include "query/gateway/admit.h"
 #include "query/gateway/pin.h"
 #include "query/gateway/probe.h"
+#include "query/gateway/reading.h"
 #include "query/gateway/registry.h"
 #include "query/wire.h"
 
@@ -28,9 +29,13 @@ typedef struct flow {
     ticket ticket;
     struct flow *map_next;
     bool mapped;
-    bool counted; /* in the gateway's LIVE */
-    bool named;   /* the request came without an id */
-    pin *pin;     /* of its transaction; NULL: none, or one of the worker in this process */
+    bool counted;                       /* in the gateway's LIVE */
+    bool named;                         /* the request came without an id */
+    pin *pin;                           /* of its transaction; NULL: none, or one of the worker in this process */
+    reading reading;                    /* what its statement says, once it has been asked */
+    struct flow *park_next, *park_prev; /* under the gateway's park_lock */
+    bool parked;
+    od_deadline park_until;
 
     int64_t start_ns;
     _Atomic int64_t heard_ns; /* when the remote worker last gave something; 0: no remote worker is at work */
@@ -56,6 +61,7 @@ struct od_gateway {
     int64_t execute_timeout_ms, cancel_timeout_ms;
     od_worker *worker;
     od_engine *engine;
+    const od_engine_host *host; /* reads statements; NULL: nobody does */
     const char *version;
     int64_t start_ns;
     admit *admit;
@@ -64,6 +70,11 @@ struct od_gateway {
     pins *pins;
     atomic_bool draining;
     atomic_uint_fast64_t total, errors, cancelled;
+
+    pthread_mutex_t park_lock; /* the list of flows that wait for a worker's room */
+    flow *park_first, *park_last;
+    atomic_uint_fast64_t releases; /* how often a worker got room */
+    atomic_uint parked;
 
     pthread_mutex_t map_lock; /* the map's chains; a flow in it has a closed end to come, so it lives */
     flow *map[FLOW_BUCKETS];
@@ -111,6 +122,19 @@ void flow_resume(flow *f);
 /* On a loop thread, from CALL: asks the worker of F to cancel it, then tells DONE. */
 typedef void (*flow_cancel_done)(void *arg, bool acknowledged);
 void flow_cancel_remote(flow *f, od_rpc_call *call, od_slice token, flow_cancel_done done, void *arg);
+
+/* park.c: executions whose workers are full, in the order in which they came. Each has its worker end open. */
+/* F waits until a worker has room. RELEASES: as flow_releases told before it was found that none has. */
+void flow_park(flow *f, uint64_t releases);
+uint64_t flow_releases(od_gateway *gateway);
+/* Takes F out; false: it is not parked (any more). */
+bool flow_withdraw(flow *f);
+/* A worker's execution has ended, or a worker has come: those that wait try again. */
+void flow_unpark(od_gateway *gateway);
+/* Ends those that have waited too long. *next_ns: when the next one has, if that is sooner. */
+void flow_expire_parked(od_gateway *gateway, int64_t now_ns, int64_t *next_ns);
+/* pump.c: on its way again. */
+void flow_restart(flow *f);
 
 /* janitor.c: a thread for what no event tells: time. */
 od_code janitor_start(od_gateway *gateway, od_error *err);

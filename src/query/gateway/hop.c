@@ -13,6 +13,8 @@ typedef struct {
     bool first;       /* its first message has come */
     od_reply_kind kind;
     worker_entry *worker;
+    worker_entry *tried[FLOW_TRIES]; /* Begin: in vain, before WORKER */
+    size_t tried_count;
     pin *pin;      /* all but Begin */
     bool reserved; /* Begin: one of the bounded number */
     bool alone;    /* an ingest that is a transaction of its own */
@@ -33,6 +35,8 @@ static void unref(hop *h)
         pins_release(h->gateway->pins);
     pin_leave(h->pin);
     worker_entry_unref(h->worker);
+    for (size_t i = 0; i < h->tried_count; i++)
+        worker_entry_unref(h->tried[i]);
     od_rpc_call_unref(h->upstream);
     od_msg_unref(h->request);
     od_msg_unref(h->reply);
@@ -135,11 +139,17 @@ static void pass_failure(hop *h, od_rpc_call *call, const od_error *why)
     refuse(h, status != OD_GRPC_OK ? status : od_code_grpc_status(why->code), text && text[0] ? text : why->message);
 }
 
+static bool begin_elsewhere(hop *h, const od_error *why);
+
 static void upstream_gone(void *user, od_rpc_call *call, const od_error *why)
 {
     hop *h = user;
 
     h->upstream_gone = true;
+    if (h->alone) {
+        worker_entry_leave(h->worker);
+        flow_unpark(h->gateway);
+    }
     if (why && (why->code == OD_E_UNAVAILABLE || why->code == OD_E_CONNECTION_LOST))
         worker_entry_failed(h->worker, od_clock_ns());
     else
@@ -147,6 +157,10 @@ static void upstream_gone(void *user, od_rpc_call *call, const od_error *why)
     /* Before the client knows: the id is not to be used again. */
     if (h->pin && (h->kind == OD_REPLY_COMMIT || h->kind == OD_REPLY_ROLLBACK))
         pin_forget(h->pin);
+    if (why && begin_elsewhere(h, why)) {
+        unref(h);
+        return;
+    }
     if (why)
         pass_failure(h, call, why);
     else
@@ -231,10 +245,20 @@ static bool is_local(const hop *h, const head *what)
            od_engine_has_database(g->engine, what->database) || registry_count(g->registry) == 0;
 }
 
+static od_code pick_worker(hop *h, od_slice database, od_error *err)
+{
+    const registry_wish wish = {.route = {.database = database, .insist = true}};
+    od_code rc = registry_pick(h->gateway->registry, &wish, h->tried, h->tried_count, od_clock_ns(), &h->worker, err);
+
+    /* What runs in a transaction counts, not the transaction. */
+    if (rc == OD_OK && !h->alone)
+        worker_entry_leave(h->worker);
+    return rc;
+}
+
 /* The worker that it goes to. */
 static od_code choose(hop *h, const head *what, od_error *err)
 {
-    const route_wish wish = {.database = what->database};
     od_code rc;
 
     if (h->kind != OD_REPLY_BEGIN && !what->alone) {
@@ -246,11 +270,10 @@ static od_code choose(hop *h, const head *what, od_error *err)
                 "transaction '%.*s' is not known here: it ended, was idle for too long, or its connection was "
                 "closed",
                 (int)(what->id.len < 64 ? what->id.len : 64), (const char *)what->id.data);
-        atomic_fetch_add(&h->pin->worker->refs, 1);
-        h->worker = h->pin->worker;
+        h->worker = worker_entry_ref(h->pin->worker);
         return OD_OK;
     }
-    rc = registry_pick(h->gateway->registry, &wish, NULL, 0, od_clock_ns(), &h->worker, err);
+    rc = pick_worker(h, what->database, err);
     if (rc == OD_OK && !what->alone) {
         rc = pins_reserve(h->gateway->pins, err);
         h->reserved = rc == OD_OK;
@@ -258,22 +281,44 @@ static od_code choose(hop *h, const head *what, od_error *err)
     return rc;
 }
 
-static void open_upstream(hop *h, od_msg *msg)
+static od_code open_upstream(hop *h, od_msg *msg, od_error *err)
 {
-    od_error err;
     od_code rc;
 
+    od_rpc_call_unref(h->upstream);
+    h->upstream = NULL;
     atomic_fetch_add(&h->refs, 1);
     rc = od_rpc_call_open(h->call, &h->worker->endpoint, od_rpc_call_path(h->call), od_rpc_call_deadline(h->call),
-                          &upstream_events, h, &h->upstream, &err);
+                          &upstream_events, h, &h->upstream, err);
     if (rc != OD_OK) {
         unref(h);
-        refuse_unreached(h, rc, err.message);
-        return;
+        return rc;
     }
+    h->upstream_gone = false;
     if (h->kind == OD_REPLY_INGEST)
         od_rpc_call_next(h->upstream); /* the answer may come at any time */
     pass_on(h, msg);
+    return OD_OK;
+}
+
+/* A transaction that a worker could not begin is begun at another: one that was lost meanwhile has undone it. */
+static bool begin_elsewhere(hop *h, const od_error *why)
+{
+    od_error err;
+    head what;
+
+    if (h->kind != OD_REPLY_BEGIN || (why->code != OD_E_UNAVAILABLE && why->code != OD_E_CONNECTION_LOST) || h->reply ||
+        h->tried_count == FLOW_TRIES || od_rpc_call_is_gone(h->call) || read_head(h, h->request, &what, &err) != OD_OK)
+        return false;
+    h->tried[h->tried_count++] = h->worker;
+    h->worker = NULL;
+    if (pick_worker(h, what.database, &err) != OD_OK) {
+        h->worker = h->tried[--h->tried_count];
+        return false;
+    }
+    if (open_upstream(h, h->request, &err) != OD_OK)
+        refuse_unreached(h, err.code, err.message);
+    return true;
 }
 
 static void begin(hop *h, od_msg *msg)
@@ -307,9 +352,14 @@ static void begin(hop *h, od_msg *msg)
     h->request = od_msg_ref(msg);
     h->token = what.token;
     rc = choose(h, &what, &err);
-    if (rc == OD_OK)
-        open_upstream(h, msg);
-    else if (rc == OD_E_BUSY || (h->kind != OD_REPLY_BEGIN && !h->alone))
+    if (rc == OD_OK) {
+        rc = open_upstream(h, msg, &err);
+        if (rc != OD_OK) {
+            if (h->alone)
+                worker_entry_leave(h->worker);
+            refuse_unreached(h, rc, err.message);
+        }
+    } else if (rc == OD_E_BUSY || (h->kind != OD_REPLY_BEGIN && !h->alone))
         fail(h, &err);
     else
         refuse(h, od_code_grpc_status(rc), err.message);

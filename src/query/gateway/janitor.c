@@ -91,11 +91,13 @@ static void *janitor_main(void *arg)
     while (!stopping(g)) {
         now_ns = od_clock_ns();
         expire_waiting(g, now_ns, &next_ns);
+        flow_expire_parked(g, now_ns, &next_ns);
         if (now_ns - checked_ns >= step_ns) {
             checked_ns = now_ns;
             check_running(g, now_ns);
             pins_expire(g->pins, now_ns);
             registry_evict(g->registry, now_ns);
+            flow_unpark(g); /* one that was down may be back */
         }
         wait_until(g, next_ns < now_ns + step_ns ? next_ns : now_ns + step_ns);
     }

@@ -9,34 +9,19 @@
 #include "query/client.h"
 #include "base/banned.h"
 
-enum { THREADS_MAX = 8, CONNECT_MS = 1000, ANSWER_MS = 5000, RETRY_MS = 1000 };
+enum { THREADS = 4, CONNECT_MS = 1000, ANSWER_MS = 5000, RETRY_MS = 1000 };
+#define MS_NS INT64_C(1000000)
 
-typedef struct {
-    od_remote *remote;
-    od_endpoint endpoint;
-    bool refused; /* it has been logged that the token does not fit */
-    od_deadline due;
-} target;
-
-/* Thread I asks targets I, I + THREAD_COUNT, ... of its own, so that one that hangs delays few. */
-typedef struct {
-    prober *prober;
-    size_t first;
-    pthread_t thread;
-} asker;
-
+/* Any thread asks any worker whose time has come, so one that hangs delays few. */
 struct prober {
     registry *registry;
+    od_secret token;
     int64_t interval_ms;
-    target *targets;
-    size_t count;
-    asker askers[THREADS_MAX];
+    pthread_t threads[THREADS];
     size_t thread_count;
     atomic_bool stop;
-
-    pthread_mutex_t lock; /* what follows */
+    pthread_mutex_t lock; /* for the waits alone */
     pthread_cond_t changed;
-    size_t first_rounds; /* threads that have asked all of theirs once */
 };
 
 static bool stopping(void *arg)
@@ -44,24 +29,26 @@ static bool stopping(void *arg)
     return atomic_load(&((prober *)arg)->stop);
 }
 
-static void wait_for(prober *p, od_deadline until)
+static void wait_for(prober *p, int64_t until_ns)
 {
-    const struct timespec at = {.tv_sec = (time_t)(until.at_ns / 1000000000),
-                                .tv_nsec = (long)(until.at_ns % 1000000000)};
+    const struct timespec at = {.tv_sec = (time_t)(until_ns / 1000000000), .tv_nsec = (long)(until_ns % 1000000000)};
 
-    pthread_cond_timedwait(&p->changed, &p->lock, &at);
+    pthread_mutex_lock(&p->lock);
+    if (!stopping(p))
+        pthread_cond_timedwait(&p->changed, &p->lock, &at);
+    pthread_mutex_unlock(&p->lock);
 }
 
 /* ---- one question ---- */
 
 /* What STATUS says of a worker, in the words of a registration. A gateway's databases are those of its workers, which change. */
-static od_registration declared(const target *t, const od_status *status)
+static od_registration declared(const worker_entry *w, const od_status *status)
 {
     bool worker = strcmp(status->role, "gateway") != 0;
 
     return (od_registration){
-        .worker_id = t->endpoint.authority,
-        .endpoint = t->endpoint.authority,
+        .worker_id = w->endpoint.authority,
+        .endpoint = w->endpoint.authority,
         .databases = status->databases,
         .database_count = worker ? status->database_count : 0,
         .compute_context = "",
@@ -69,73 +56,75 @@ static od_registration declared(const target *t, const od_status *status)
     };
 }
 
-/* Whether CODE means that no query can get through. */
-static bool is_down(od_code code)
+bool probe_is_up(od_code code, const od_status *status, const od_error *err, const char **why)
 {
-    return code == OD_E_UNAVAILABLE || code == OD_E_CONNECTION_LOST || code == OD_E_TIMEOUT || code == OD_E_PROTOCOL;
+    *why = "";
+    if (code == OD_OK) {
+        *why = "it is stopping";
+        return !status->draining;
+    }
+    *why = err->message;
+    return code != OD_E_UNAVAILABLE && code != OD_E_CONNECTION_LOST && code != OD_E_TIMEOUT && code != OD_E_PROTOCOL;
 }
 
-/* Returns after how long T is to be asked again. */
-static int64_t ask(prober *p, target *t)
+static od_code ask(prober *p, worker_entry *w, od_status *status, od_error *err)
+{
+    od_remote_options options = {.endpoint = w->endpoint, .connect_timeout_ms = CONNECT_MS, .token = p->token};
+    od_code rc = OD_OK;
+
+    *status = (od_status){0};
+    if (!w->remote)
+        rc = od_remote_create(&options, &w->remote, err);
+    return rc == OD_OK ? od_remote_status(w->remote, ANSWER_MS, (od_interrupt){stopping, p}, status, err) : rc;
+}
+
+static void probe(prober *p, worker_entry *w)
 {
     const od_status nothing = {.role = "worker"};
     od_registration found;
     od_status status;
     od_error err;
-    od_code rc = od_remote_status(t->remote, ANSWER_MS, (od_interrupt){stopping, p}, &status, &err);
-    bool up = rc == OD_OK ? !status.draining : !is_down(rc);
+    const char *why;
+    od_code rc = ask(p, w, &status, &err);
+    bool up = probe_is_up(rc, &status, &err, &why);
+    int64_t now_ns = od_clock_ns(), pause_ms = up || p->interval_ms < RETRY_MS ? p->interval_ms : RETRY_MS;
 
-    if (stopping(p)) {
-        od_status_release(&status);
-        return 0;
+    if (!stopping(p)) {
+        if (rc == OD_E_UNAUTHENTICATED && !w->refused)
+            od_log(OD_LOG_WARN, "gateway", "a worker has another token, so its databases are not known", "worker=%s",
+                   w->endpoint.authority);
+        w->refused = rc == OD_E_UNAUTHENTICATED;
+        /* A server that has no Status may serve anything. */
+        found = declared(w, rc == OD_OK ? &status : &nothing);
+        registry_probed(p->registry, w, up ? &found : NULL, why, now_ns, now_ns + pause_ms * MS_NS);
     }
-    if (rc == OD_E_UNAUTHENTICATED && !t->refused)
-        od_log(OD_LOG_WARN, "gateway", "a worker has another token, so its databases are not known", "worker=%s",
-               t->endpoint.authority);
-    t->refused = rc == OD_E_UNAUTHENTICATED;
-    /* A server that has no Status may serve anything. */
-    found = declared(t, rc == OD_OK ? &status : &nothing);
-    registry_probed(p->registry, &t->endpoint, up ? &found : NULL, rc == OD_OK ? "it is stopping" : err.message,
-                    od_clock_ns());
     od_status_release(&status);
-    return up || p->interval_ms < RETRY_MS ? p->interval_ms : RETRY_MS;
 }
 
 /* ---- threads ---- */
 
-static od_deadline ask_those_due(asker *a)
+static void *prober_main(void *arg)
 {
-    prober *p = a->prober;
-    od_deadline next = OD_DEADLINE_NEVER;
+    prober *p = arg;
+    int64_t next_ns, now_ns;
+    worker_entry *w;
 
-    for (size_t i = a->first; i < p->count && !stopping(p); i += p->thread_count) {
-        target *t = &p->targets[i];
-
-        if (od_deadline_passed(t->due))
-            t->due = od_deadline_in_ms(ask(p, t));
-        next = od_deadline_min(next, t->due);
-    }
-    return next;
-}
-
-static void *asker_main(void *arg)
-{
-    asker *a = arg;
-    prober *p = a->prober;
-    od_deadline next = ask_those_due(a);
-
-    pthread_mutex_lock(&p->lock);
-    p->first_rounds++;
-    pthread_cond_broadcast(&p->changed);
     while (!stopping(p)) {
-        wait_for(p, next);
-        if (stopping(p) || !od_deadline_passed(next))
+        now_ns = od_clock_ns();
+        w = registry_due(p->registry, now_ns, &next_ns);
+        if (w) {
+            probe(p, w);
+            worker_entry_unref(w);
+            pthread_mutex_lock(&p->lock);
+            pthread_cond_broadcast(&p->changed);
+            pthread_mutex_unlock(&p->lock);
             continue;
-        pthread_mutex_unlock(&p->lock);
-        next = ask_those_due(a);
-        pthread_mutex_lock(&p->lock);
+        }
+        /* Whoever registers meanwhile is due within this. */
+        if (next_ns > now_ns + p->interval_ms * MS_NS)
+            next_ns = now_ns + p->interval_ms * MS_NS;
+        wait_for(p, next_ns);
     }
-    pthread_mutex_unlock(&p->lock);
     return NULL;
 }
 
@@ -152,51 +141,31 @@ static void init_lock(prober *p)
 
 static od_code start_threads(prober *p, od_error *err)
 {
-    size_t count = p->count < THREADS_MAX ? p->count : THREADS_MAX, started;
     sigset_t all, old;
     int rc = 0;
 
-    p->thread_count = count;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    for (started = 0; started < count && rc == 0; started += rc == 0) {
-        p->askers[started] = (asker){.prober = p, .first = started};
-        rc = pthread_create(&p->askers[started].thread, NULL, asker_main, &p->askers[started]);
+    while (p->thread_count < THREADS && rc == 0) {
+        rc = pthread_create(&p->threads[p->thread_count], NULL, prober_main, p);
+        p->thread_count += rc == 0;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (rc == 0)
-        return OD_OK;
-    /* The stride is COUNT for those that run already; they are only told to end. */
-    atomic_store(&p->stop, true);
-    for (size_t i = 0; i < started; i++)
-        pthread_join(p->askers[i].thread, NULL);
-    p->thread_count = 0;
-    return od_fail_errno(err, OD_E_IO, rc, "cannot start a thread");
+    return rc == 0 ? OD_OK : od_fail_errno(err, OD_E_IO, rc, "cannot start a thread");
 }
 
-od_code prober_start(registry *r, const od_endpoint *workers, size_t count, const od_secret *token, int64_t interval_ms,
-                     prober **out, od_error *err)
+od_code prober_start(registry *r, const od_secret *token, int64_t interval_ms, prober **out, od_error *err)
 {
-    od_remote_options options = {.connect_timeout_ms = CONNECT_MS, .token = *token};
     prober *p = od_calloc(1, sizeof *p);
     od_code rc;
 
     *out = NULL;
     if (!p)
-        return od_fail(err, OD_E_NO_MEMORY, "out of memory for a list of workers");
+        return od_fail(err, OD_E_NO_MEMORY, "out of memory for probes");
     init_lock(p);
     p->registry = r;
     p->interval_ms = interval_ms;
-    p->targets = od_calloc(count + 1, sizeof *p->targets);
-    if (!p->targets) {
-        rc = od_fail(err, OD_E_NO_MEMORY, "out of memory for a list of workers");
-        goto out;
-    }
-    for (; p->count < count; p->count++) {
-        options.endpoint = workers[p->count];
-        p->targets[p->count].endpoint = workers[p->count];
-        OD_TRY(od_remote_create(&options, &p->targets[p->count].remote, err));
-    }
+    OD_TRY(od_secret_set(&p->token, od_slice_of(token->value, token->len), err));
     OD_TRY(start_threads(p, err));
     *out = p;
     p = NULL;
@@ -208,10 +177,12 @@ out:
 
 void prober_wait(prober *p, od_deadline until)
 {
-    pthread_mutex_lock(&p->lock);
-    while (p->first_rounds < p->thread_count && !od_deadline_passed(until))
-        wait_for(p, until);
-    pthread_mutex_unlock(&p->lock);
+    while (!registry_all_asked(p->registry) && !od_deadline_passed(until)) {
+        /* An answer may come between the question above and the wait. */
+        od_deadline soon = od_deadline_min(until, od_deadline_in_ms(20));
+
+        wait_for(p, soon.at_ns);
+    }
 }
 
 void prober_stop(prober *p)
@@ -223,11 +194,9 @@ void prober_stop(prober *p)
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);
     for (size_t i = 0; i < p->thread_count; i++)
-        pthread_join(p->askers[i].thread, NULL);
-    for (size_t i = 0; i < p->count; i++)
-        od_remote_unref(p->targets[i].remote);
+        pthread_join(p->threads[i], NULL);
     pthread_cond_destroy(&p->changed);
     pthread_mutex_destroy(&p->lock);
-    od_free(p->targets);
+    od_secret_release(&p->token);
     od_free(p);
 }

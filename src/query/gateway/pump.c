@@ -114,18 +114,38 @@ static void pass_failure(flow *f, od_rpc_call *call, const od_error *why)
     }
 }
 
+static void read_statement(flow *f)
+{
+    reading_take(&f->reading, f->gateway->host, f->asked.plan, f->asked.database);
+}
+
+/* Whether another worker may have what failed for the reason WHY. Nothing of the answer has come; and either the worker never
+ * had the request, or it does no harm if it ran. */
+static bool may_try_again(flow *f, const od_error *why)
+{
+    if (!why || f->pin || f->tried_count >= FLOW_TRIES || atomic_load(&f->streamed) || atomic_load(&f->answered))
+        return false;
+    if (why->code == OD_E_UNAVAILABLE)
+        return true;
+    if (why->code != OD_E_CONNECTION_LOST)
+        return false;
+    if (!f->asked.describe_only)
+        read_statement(f);
+    return f->asked.describe_only || f->reading.only_reads;
+}
+
 static void upstream_gone(void *user, od_rpc_call *call, const od_error *why)
 {
     flow *f = user;
-    bool again = why && why->code == OD_E_UNAVAILABLE && !atomic_load(&f->streamed) && !atomic_load(&f->answered);
+    od_gateway *g = f->gateway;
 
     atomic_store(&f->heard_ns, 0);
-    atomic_fetch_sub(&f->worker->in_flight, 1);
+    worker_entry_leave(f->worker);
     if (why && (why->code == OD_E_UNAVAILABLE || why->code == OD_E_CONNECTION_LOST))
         worker_entry_failed(f->worker, od_clock_ns());
-    if (again && !f->pin && f->tried_count < FLOW_TRIES) {
-        /* Nothing of the answer has come, and the worker never had the request: another may have it. */
+    if (may_try_again(f, why)) {
         relay(f, why);
+        flow_unpark(g);
         return;
     }
     flow_forget(f);
@@ -134,6 +154,7 @@ static void upstream_gone(void *user, od_rpc_call *call, const od_error *why)
     else if (!atomic_exchange(&f->answered, true))
         od_rpc_call_finish(f->call, OD_GRPC_OK, NULL);
     flow_close_end(f);
+    flow_unpark(g);
 }
 
 static const od_rpc_events upstream_events = {.on_message = upstream_message, .on_gone = upstream_gone};
@@ -184,13 +205,10 @@ static od_code open_upstream(flow *f, worker_entry *worker, unsigned attempt, od
         od_rpc_out_whole(f->request, &out);
     }
     atomic_store(&f->heard_ns, od_clock_ns());
-    atomic_fetch_add(&worker->in_flight, 1);
     rc = od_rpc_call_open(f->call, &worker->endpoint, OD_PATH_EXECUTE, od_rpc_call_deadline(f->call), &upstream_events,
                           f, &upstream, err);
-    if (rc != OD_OK) {
-        atomic_fetch_sub(&worker->in_flight, 1);
+    if (rc != OD_OK)
         goto out;
-    }
     /* From here on upstream_gone has the worker end. A failed send is told by it too. */
     if (od_rpc_call_send_last(upstream, &out, NULL) == OD_OK)
         od_rpc_call_next(upstream);
@@ -201,12 +219,51 @@ out:
     return rc;
 }
 
-/* Sends F to a worker that it has not been at yet; closes the worker end if there is none. LAST: why the last one failed. */
+/* The worker that F goes to, entered: that of its transaction, or the best of all but TRIED. */
+static od_code choose(flow *f, worker_entry *const *tried, size_t count, worker_entry **out, od_error *err)
+{
+    od_gateway *g = f->gateway;
+    /* The scans of a statement may wait for each other, so they must not wait for each other's room at a worker. */
+    registry_wish wish = {.route = {.database = f->asked.database,
+                                    .compute_context = f->asked.compute_context,
+                                    .insist = f->ticket.joined}};
+    int64_t now_ns = od_clock_ns();
+
+    if (f->pin) {
+        *out = worker_entry_ref(f->pin->worker);
+        worker_entry_enter(*out, true);
+        return OD_OK;
+    }
+    if (g->host && !f->reading.asked && registry_needs_tables(g->registry, &wish, tried, count, false, now_ns))
+        read_statement(f);
+    if (f->reading.asked)
+        wish.tables = &f->reading.tables;
+    return registry_pick(g->registry, &wish, tried, count, now_ns, out, err);
+}
+
+/* Sends F to WORKER, which is entered. */
+static od_code send_to(flow *f, worker_entry *worker, od_error *err)
+{
+    unsigned attempt;
+    od_code rc;
+
+    if (take_worker(f, worker, &attempt))
+        rc = open_upstream(f, worker, attempt, err);
+    else
+        rc = od_fail(err, OD_E_CANCELLED, "%s", od_code_text(OD_E_CANCELLED));
+    if (rc != OD_OK) {
+        worker_entry_leave(worker);
+        flow_unpark(f->gateway);
+    }
+    return rc;
+}
+
+/* Sends F to a worker that it has not been at yet, or has it wait for one that has room; closes the worker end if there is
+ * none. LAST: why the last one failed. */
 static void relay(flow *f, const od_error *last)
 {
-    const route_wish wish = {f->asked.database, f->asked.compute_context};
     worker_entry *worker, *tried[FLOW_TRIES + 1];
-    unsigned attempt;
+    uint64_t releases = flow_releases(f->gateway);
     size_t count;
     od_error err;
     od_code rc;
@@ -217,19 +274,15 @@ static void relay(flow *f, const od_error *last)
     if (f->worker)
         tried[count++] = f->worker;
     pthread_mutex_unlock(&f->lock);
-    if (f->pin) {
-        atomic_fetch_add(&f->pin->worker->refs, 1);
-        worker = f->pin->worker;
-        rc = OD_OK;
-    } else {
-        rc = registry_pick(f->gateway->registry, &wish, tried, count, od_clock_ns(), &worker, &err);
+    rc = choose(f, tried, count, &worker, &err);
+    if (rc == OD_E_BUSY) {
+        flow_park(f, releases);
+        return;
     }
     if (rc == OD_E_UNAVAILABLE && last)
         od_fail(&err, OD_E_UNAVAILABLE, "worker '%s': %s", tried[count - 1]->endpoint.authority, last->message);
-    if (rc == OD_OK && take_worker(f, worker, &attempt))
-        rc = open_upstream(f, worker, attempt, &err);
-    else if (rc == OD_OK)
-        rc = od_fail(&err, OD_E_CANCELLED, "%s", od_code_text(OD_E_CANCELLED));
+    if (rc == OD_OK)
+        rc = send_to(f, worker, &err);
     if (rc == OD_OK)
         return;
     if (rc == OD_E_CANCELLED)
@@ -237,6 +290,22 @@ static void relay(flow *f, const od_error *last)
     else
         flow_refuse(f, rc, err.message);
     flow_close_end(f);
+}
+
+void flow_restart(flow *f)
+{
+    bool stopped;
+
+    pthread_mutex_lock(&f->lock);
+    stopped = f->stop != OD_OK;
+    pthread_mutex_unlock(&f->lock);
+    if (stopped) {
+        flow_close_end(f);
+        return;
+    }
+    flow_ref(f);
+    relay(f, NULL);
+    flow_unref(f);
 }
 
 /* In a transaction: where that is, and nowhere else. */

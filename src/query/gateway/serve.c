@@ -11,7 +11,7 @@
 
 enum { DEFAULT_IN_FLIGHT = 64, DEFAULT_QUEUED = 256, DEFAULT_QUEUE_MS = 30000, DEFAULT_EXECUTE_MS = 300000 };
 enum { DEFAULT_CANCEL_MS = 10000, DEFAULT_PROBE_MS = 5000, FIRST_PROBE_MS = 2000 };
-enum { DEFAULT_TRANSACTIONS = 256, DEFAULT_IDLE_MS = 300000 };
+enum { DEFAULT_TRANSACTIONS = 256, DEFAULT_IDLE_MS = 300000, DEFAULT_EVICT_MS = 90000 };
 
 /* ---- create, free ---- */
 
@@ -46,11 +46,13 @@ od_code od_gateway_create(const od_gateway_options *options, od_gateway **out, o
     if (!g)
         return od_fail(err, OD_E_NO_MEMORY, "out of memory for a gateway");
     pthread_mutex_init(&g->map_lock, NULL);
+    pthread_mutex_init(&g->park_lock, NULL);
     atomic_init(&g->queue_timeout_ms, queue_ms_of(options));
     g->execute_timeout_ms = options->execute_timeout_ms ? options->execute_timeout_ms : DEFAULT_EXECUTE_MS;
     g->cancel_timeout_ms = options->cancel_timeout_ms ? options->cancel_timeout_ms : DEFAULT_CANCEL_MS;
     g->worker = options->worker;
     g->engine = options->engine;
+    g->host = options->host;
     g->version = options->version ? options->version : "";
     g->start_ns = od_clock_ns();
     OD_TRY(copy_secret(&g->token, options->token, err));
@@ -58,11 +60,12 @@ od_code od_gateway_create(const od_gateway_options *options, od_gateway **out, o
     OD_TRY(admit_create(slots_of(options), queue_of(options), &g->admit, err));
     OD_TRY(pins_create(options->max_transactions ? options->max_transactions : DEFAULT_TRANSACTIONS,
                        options->transaction_idle_ms ? options->transaction_idle_ms : DEFAULT_IDLE_MS, &g->pins, err));
-    OD_TRY(registry_create(options->workers, options->worker_count, &g->registry, err));
+    OD_TRY(registry_create(options->workers, options->worker_count,
+                           options->evict_ms ? options->evict_ms : DEFAULT_EVICT_MS, &g->registry, err));
     OD_TRY(janitor_start(g, err));
-    if (options->worker_count > 0 && options->probe_ms >= 0) {
-        OD_TRY(prober_start(g->registry, options->workers, options->worker_count, &g->token,
-                            options->probe_ms ? options->probe_ms : DEFAULT_PROBE_MS, &g->prober, err));
+    if (!g->worker && options->probe_ms >= 0) {
+        OD_TRY(prober_start(g->registry, &g->token, options->probe_ms ? options->probe_ms : DEFAULT_PROBE_MS,
+                            &g->prober, err));
         prober_wait(g->prober, od_deadline_in_ms(FIRST_PROBE_MS));
     }
     *out = g;
@@ -97,6 +100,7 @@ void od_gateway_free(od_gateway *gateway)
     od_secret_release(&gateway->token);
     od_secret_release(&gateway->register_token);
     pthread_mutex_destroy(&gateway->map_lock);
+    pthread_mutex_destroy(&gateway->park_lock);
     od_free(gateway);
 }
 

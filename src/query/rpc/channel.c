@@ -232,6 +232,22 @@ od_code od_channel_take(od_channel *channel, bool only_new, od_deadline deadline
     return make_conn(channel, connect, interrupt, out, err);
 }
 
+bool od_channel_hung_up(od_channel *channel)
+{
+    od_client_conn *conn;
+
+    take_over(channel);
+    conn = pop_idle(channel);
+    if (!conn)
+        return false;
+    if (!od_client_conn_alive(conn)) {
+        od_client_conn_free(conn);
+        return true;
+    }
+    od_channel_give(channel, conn);
+    return false;
+}
+
 void od_channel_give(od_channel *channel, od_client_conn *conn)
 {
     bool keep = conn->pid == getpid() && !od_h2_unsent(conn->h2) && od_h2_accepts(conn->h2);
