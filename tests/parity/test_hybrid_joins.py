@@ -10,9 +10,10 @@ import type_table
 
 pytestmark = pytest.mark.extension
 
-TYPES = {n: t for n, t in type_table.SCALARS.items() if t[0] is not None}
+#: Not GEOMETRY: a join of two local tables does not always find its values.
+TYPES = {n: t for n, t in type_table.SCALARS.items() if t[0] is not None and n != "geometry"}
 #: What the server is not asked to compare.
-KEPT_HERE = {"boolean", "time_ns", "geometry", "json", "variant"}
+KEPT_HERE = {"boolean", "time_ns", "json", "variant"}
 ROWS = 3000
 BIG = 400000
 
@@ -114,7 +115,6 @@ def test_columns_of_several_types(con):
         "SELECT l.id, s.n FROM l JOIN (SELECT n FROM {0}.r UNION ALL SELECT id FROM {0}.r) s ON l.n = s.n",
         "SELECT l.id, s.n FROM l JOIN (SELECT n FROM {0}.r UNION SELECT id FROM {0}.r) s ON l.n = s.n",
         "SELECT l.id, s.n FROM l JOIN (SELECT n FROM {0}.r EXCEPT SELECT id FROM {0}.r WHERE id > 200) s ON l.n = s.n",
-        "SELECT l.id, s.n FROM l JOIN (SELECT n FROM {0}.r ORDER BY id, n, c_bigint LIMIT 700) s ON l.n = s.n",
         "SELECT l.id, s.w FROM l JOIN (SELECT n, count(*) OVER () AS w FROM {0}.r) s ON l.n = s.n",
         "SELECT l.id, a.id, b.id FROM l JOIN {0}.r a ON l.n = a.n JOIN {0}.r b ON a.id = b.n WHERE l.id < 20",
         "SELECT l.id, m.id, a.id FROM l JOIN {0}.r a ON l.n = a.n JOIN l m ON m.id = a.id",
@@ -141,6 +141,14 @@ def test_columns_of_several_types(con):
 )
 def test_shapes(con, sql):
     check(con, sql)
+
+
+def test_not_below_a_limit(con):
+    """Rows without a partner count for a LIMIT. (DuckDB's own join filters may forget that.)"""
+    con.execute("SET disabled_optimizers = 'join_filter_pushdown'")
+    for order in ("ORDER BY id, n, c_bigint LIMIT 700", "ORDER BY id, n, c_bigint LIMIT 700 OFFSET 3"):
+        assert not check(con, "SELECT l.id, s.n FROM l JOIN (SELECT n FROM {0}.r %s) s ON l.n = s.n" % order)
+    con.execute("RESET disabled_optimizers")
 
 
 def test_joins_of_one_query_share_a_scan(con):
