@@ -99,6 +99,7 @@ int command_serve(const od_options *options)
     fill_options(options, &gateway_options);
     gateway_options.worker = worker;
     gateway_options.engine = engine;
+    gateway_options.hybrid = od_options_bool(options, OD_OPT_HYBRID) ? engine : NULL;
     OD_TRY(od_gateway_create(&gateway_options, &gateway, &err));
     OD_TRY(serve(options, "serve", gateway, 0, &err));
 
@@ -132,9 +133,21 @@ static od_code parse_workers(const od_options *options, od_endpoint **out, size_
     return OD_OK;
 }
 
+/* The engine of a gateway that runs parts of statements itself; *out is NULL for one that does not. */
+static od_code open_hybrid(const od_options *options, od_engine **out, od_error *err)
+{
+    size_t databases;
+
+    if (od_options_bool(options, OD_OPT_HYBRID))
+        return daemon_open_engine(options, out, err);
+    (void)od_options_pairs(options, OD_OPT_DB, &databases);
+    return databases == 0 ? OD_OK : od_fail(err, OD_E_INVALID, "a gateway has databases of its own only with --hybrid");
+}
+
 int command_gateway(const od_options *options)
 {
     od_gateway_options gateway_options;
+    od_engine *engine = NULL;
     od_gateway *gateway = NULL;
     od_endpoint *workers = NULL;
     od_error err;
@@ -149,11 +162,14 @@ int command_gateway(const od_options *options)
     gateway_options.probe_ms = od_options_ms(options, OD_OPT_PROBE_INTERVAL);
     gateway_options.evict_ms = od_options_ms(options, OD_OPT_EVICT_AFTER);
     OD_TRY(daemon_check(options, OD_OPT_LISTEN, &err));
+    OD_TRY(open_hybrid(options, &engine, &err));
+    gateway_options.hybrid = engine;
     OD_TRY(od_gateway_create(&gateway_options, &gateway, &err));
     OD_TRY(serve(options, "gateway", gateway, od_options_ms(options, OD_OPT_CONNECT_TIMEOUT), &err));
 
 out:
     od_gateway_free(gateway);
+    od_engine_close(engine);
     od_free(workers);
     if (rc != OD_OK)
         return command_fail("gateway", rc, &err);

@@ -5,6 +5,7 @@
 #include "duckdb/main/capi/capi_internal.hpp"
 #include "duckdb/main/prepared_statement_data.hpp"
 #include "duckdb/planner/planner.hpp"
+#include "server/outline.hpp"
 #include "server/read.hpp"
 #include "server/stream.hpp"
 
@@ -52,7 +53,9 @@ bool Describe(void *connection, void *prepared, char *why, size_t size) {
 
 bool Install(void *connection, char *why, size_t size) {
 	try {
-		InstallStream(*reinterpret_cast<duckdb::Connection *>(connection)->context);
+		auto &context = *reinterpret_cast<duckdb::Connection *>(connection)->context;
+		InstallStream(context);
+		InstallRun(context);
 		return true;
 	} catch (const std::exception &ex) {
 		snprintf(why, size, "%s", duckdb::ErrorData(ex).Message().c_str());
@@ -64,7 +67,17 @@ void SetStreamOf(void *connection, const od_stream_source *source) {
 	SetStream(*reinterpret_cast<duckdb::Connection *>(connection)->context, source);
 }
 
-const od_engine_host HOST = {ValueOf, Rebind, Describe, Install, SetStreamOf, ReadStatement};
+bool OutlineOf(const char *sql, uint64_t len, const od_outline_sink *sink, char *why, size_t size) {
+	try {
+		Outline(duckdb::string(sql, len), *sink);
+		return true;
+	} catch (const std::exception &ex) {
+		snprintf(why, size, "%s", duckdb::ErrorData(ex).Message().c_str());
+		return false;
+	}
+}
+
+const od_engine_host HOST = {ValueOf, Rebind, Describe, Install, SetStreamOf, ReadStatement, OutlineOf};
 
 } // namespace
 } // namespace openduck

@@ -35,6 +35,42 @@ typedef struct {
     void (*wait)(void *arg); /* at most a moment */
 } od_stream_source;
 
+/* What a statement is made of, as DuckDB's parser sees it. */
+typedef enum {
+    OD_OUTLINE_OPERATOR,
+    OD_OUTLINE_SCAN, /* of a table or view, by its name */
+    OD_OUTLINE_RUN,  /* a call of openduck_run */
+} od_outline_kind;
+
+/* The first two texts are never NULL. */
+typedef struct {
+    od_outline_kind kind;
+    unsigned depth;    /* below the last node of one less; the roots' is 0 */
+    const char *label; /* "HashJoin(l.id = r.id)" */
+    /* SCAN, RUN: its place in the text; */
+    size_t start, len;
+    bool aliased;                        /* it has a name of its own in FROM */
+    const char *catalog, *schema, *name; /* SCAN: as written, "" for what is not */
+    bool fixed;              /* SCAN: nothing else can stand in its place: it is written to, or read as of a time */
+    const char *where, *sql; /* RUN: its arguments */
+    bool whole;              /* RUN: the statement is this call and nothing else, by CALL or without */
+} od_outline_node;
+
+/* Of the whole. */
+typedef struct {
+    const char *text; /* the statement without its semicolon, in which places are counted */
+    size_t len;
+    bool query;   /* SELECT, VALUES, FROM, ..., or an EXPLAIN of one */
+    bool explain; /* EXPLAIN, but not ANALYZE: nothing runs */
+} od_outline_root;
+
+/* Texts are lent for the call. False: stop, memory is out. */
+typedef struct {
+    void *arg;
+    bool (*begin)(void *arg, const od_outline_root *root); /* once, first */
+    bool (*take)(void *arg, const od_outline_node *node);  /* a node before its children */
+} od_outline_sink;
+
 /* What DuckDB offers to C++ only, as ext/server/host.cpp has it. The types are those of duckdb.h, which no door shows. */
 typedef struct {
     /* A new duckdb_value, which the caller destroys, of row ROW of a duckdb_vector, of exactly its type; NULL: out of memory. */
@@ -44,7 +80,7 @@ typedef struct {
     void (*rebind)(void *prepared);
     /* Its columns become those that it has with the bound values' types. False: WHY (of SIZE) is DuckDB's error. */
     bool (*describe)(void *connection, void *prepared, char *why, size_t size);
-    /* Makes the table function openduck_stream in the instance of a duckdb_connection. False: WHY. */
+    /* Makes the table functions openduck_stream and openduck_run in the instance of a duckdb_connection. False: WHY. */
     bool (*install)(void *connection, char *why, size_t size);
     /* What openduck_stream() gives on a duckdb_connection from now on, once; NULL: nothing. SOURCE outlives that. */
     void (*set_stream)(void *connection, const od_stream_source *source);
@@ -53,6 +89,8 @@ typedef struct {
     bool (*read_statement)(const char *sql, size_t len,
                            void (*table)(void *arg, const char *catalog, const char *schema, const char *name),
                            void *arg, bool *only_reads);
+    /* Tells SINK what SQL is made of. False: WHY. */
+    bool (*outline)(const char *sql, uint64_t len, const od_outline_sink *sink, char *why, size_t size);
 } od_engine_host;
 
 typedef struct {
@@ -77,6 +115,11 @@ size_t od_engine_database_count(const od_engine *engine);
 const char *od_engine_database_name(const od_engine *engine, size_t i);
 bool od_engine_has_database(const od_engine *engine, od_slice name);
 const char *od_engine_version(void); /* "v1.5.5" */
+
+/* Tells SINK what SQL is made of, without looking into any catalog. Errors are DuckDB's, of parsing, or of an openduck_run that cannot be
+ * one. OD_E_NOT_IMPLEMENTED: there is no host. */
+OD_MUST_CHECK od_code od_engine_outline(const od_engine *engine, od_slice sql, const od_outline_sink *sink,
+                                        od_error *err);
 
 /* Changes whenever a statement that may have changed a catalog begins or ends, and for what a transaction did when it is committed;
  * unlike that of any other instance. */

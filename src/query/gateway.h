@@ -25,7 +25,8 @@ typedef struct {
     int64_t cancel_timeout_ms;       /* for a remote worker to acknowledge a cancel; 0: 10,000 */
     od_worker *worker;               /* in this process; borrowed; NULL: none. If there is one, no other may register */
     od_engine *engine;               /* of WORKER; borrowed; NULL if WORKER is */
-    const od_endpoint *workers;      /* remote ones that are always known; copied */
+    od_engine *hybrid; /* runs what openduck_run calls LOCAL; borrowed, may be ENGINE; NULL: there is no openduck_run */
+    const od_endpoint *workers; /* remote ones that are always known; copied */
     size_t worker_count;
     int64_t
         probe_ms; /* how often all are asked for their health, and those for their databases; 0: 5,000; negative: never */

@@ -333,6 +333,16 @@ const char *od_engine_version(void)
     return duckdb_library_version();
 }
 
+od_code od_engine_outline(const od_engine *engine, od_slice sql, const od_outline_sink *sink, od_error *err)
+{
+    char why[sizeof err->message];
+    if (engine->host == NULL)
+        return od_fail(err, OD_E_NOT_IMPLEMENTED, "statements are not taken apart here");
+    if (engine->host->outline((const char *)sql.data, sql.len, sink, why, sizeof why))
+        return OD_OK;
+    return od_duck_fail(err, why);
+}
+
 uint64_t od_engine_catalog_version(const od_engine *engine)
 {
     return atomic_load(&engine->catalog_version);

@@ -34,6 +34,7 @@ void flow_unref(flow *f)
         return;
     od_rpc_call_unref(f->upstream);
     od_worker_run_unref(f->run);
+    hybrid_run_free(f->hybrid);
     worker_entry_unref(f->worker);
     reading_release(&f->reading);
     pin_leave(f->pin);
@@ -230,6 +231,7 @@ void flow_stop(flow *f, od_code code, bool abandoned, const char *why)
 {
     od_rpc_call *upstream = NULL;
     od_worker_run *run;
+    hybrid_run *fragments;
 
     pthread_mutex_lock(&f->lock);
     if (f->stop == OD_OK)
@@ -237,9 +239,12 @@ void flow_stop(flow *f, od_code code, bool abandoned, const char *why)
     if (f->upstream)
         upstream = od_rpc_call_ref(f->upstream);
     run = f->run; /* lives as long as the flow */
+    fragments = f->hybrid;
     pthread_mutex_unlock(&f->lock);
     if (upstream)
         od_rpc_call_cancel(upstream);
+    if (fragments)
+        hybrid_stop(fragments);
     if (run && abandoned)
         od_worker_run_abandon(run, why);
     else if (run)

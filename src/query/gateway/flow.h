@@ -10,6 +10,7 @@
 
 #include "query/gateway.h"
 #include "query/gateway/admit.h"
+#include "query/gateway/hybrid/run.h"
 #include "query/gateway/pin.h"
 #include "query/gateway/probe.h"
 #include "query/gateway/reading.h"
@@ -49,6 +50,7 @@ typedef struct flow {
     od_code stop;         /* it shall end: nothing more is started for it */
     od_rpc_call *upstream;
     od_worker_run *run;
+    hybrid_run *hybrid; /* a statement with openduck_run, or one that may have it; lives as long as the flow */
     worker_entry *worker;
     unsigned attempt;
     worker_entry *tried[FLOW_TRIES];
@@ -65,6 +67,7 @@ struct od_gateway {
     const char *version;
     int64_t start_ns;
     admit *admit;
+    hybrid *hybrid; /* NULL: openduck_run is not done here */
     registry *registry;
     prober *prober; /* NULL: there is no fixed worker */
     pins *pins;
@@ -117,6 +120,8 @@ flow **flow_map_list(od_gateway *gateway, size_t *count);
 
 /* pump.c: the way to a worker. Each closes the flow's worker end, now or when the worker is done. */
 void flow_start(flow *f);
+/* The same for a statement without openduck_run. */
+void flow_start_routed(flow *f);
 /* The client has room again. */
 void flow_resume(flow *f);
 /* On a loop thread, from CALL: asks the worker of F to cancel it, then tells DONE. */

@@ -327,15 +327,32 @@ static void start_pinned(flow *f)
     }
 }
 
-void flow_start(flow *f)
+/* Where it is stopped already, nothing is started. */
+static bool is_stopped(flow *f)
 {
-    const od_gateway *g = f->gateway;
     bool stopped;
 
     pthread_mutex_lock(&f->lock);
     stopped = f->stop != OD_OK;
     pthread_mutex_unlock(&f->lock);
-    if (stopped) {
+    return stopped;
+}
+
+void flow_start(flow *f)
+{
+    if (is_stopped(f))
+        flow_close_end(f);
+    else if (hybrid_wants(f))
+        hybrid_start(f);
+    else
+        flow_start_routed(f);
+}
+
+void flow_start_routed(flow *f)
+{
+    const od_gateway *g = f->gateway;
+
+    if (is_stopped(f)) {
         flow_close_end(f);
         return;
     }

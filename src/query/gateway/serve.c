@@ -60,6 +60,8 @@ od_code od_gateway_create(const od_gateway_options *options, od_gateway **out, o
     OD_TRY(admit_create(slots_of(options), queue_of(options), &g->admit, err));
     OD_TRY(pins_create(options->max_transactions ? options->max_transactions : DEFAULT_TRANSACTIONS,
                        options->transaction_idle_ms ? options->transaction_idle_ms : DEFAULT_IDLE_MS, &g->pins, err));
+    if (options->hybrid)
+        OD_TRY(hybrid_create(options->hybrid, slots_of(options), &g->hybrid, err));
     OD_TRY(registry_create(options->workers, options->worker_count,
                            options->evict_ms ? options->evict_ms : DEFAULT_EVICT_MS, &g->registry, err));
     OD_TRY(janitor_start(g, err));
@@ -92,6 +94,7 @@ void od_gateway_free(od_gateway *gateway)
 {
     if (!gateway)
         return;
+    hybrid_free(gateway->hybrid); /* first: its statements use all of the rest */
     prober_stop(gateway->prober);
     janitor_stop(gateway);
     admit_free(gateway->admit);

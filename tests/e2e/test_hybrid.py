@@ -1,0 +1,278 @@
+"""openduck_run at a server with --hybrid: parts of a statement here, others at a worker."""
+
+import threading
+import time
+
+import pytest
+import services
+
+REMOTE = (
+    "CREATE TABLE lineitem AS SELECT i AS id, i * 10 AS amount, 'l' || i AS note FROM range(1, 1001) t(i)",
+    "CREATE TABLE side AS SELECT 'remote' AS place",
+)
+LOCAL = (
+    "CREATE TABLE orders AS SELECT i AS id, 'o' || i AS name FROM range(1, 11) t(i)",
+    "CREATE TABLE side AS SELECT 'local' AS place",
+)
+
+
+class Hybrid:
+    """A client of a gateway with orders, whose worker has lineitem."""
+
+    def __init__(self, worker, gateway, client):
+        self.worker, self.gateway, self.client = worker, gateway, client
+
+    def rows(self, sql, **fields):
+        return self.client.rows(sql, database="mydb", **fields)
+
+    def error(self, sql, **fields):
+        return self.client.run(sql, database="mydb", **fields).error
+
+    def plan(self, sql):
+        [(key, text)] = self.rows("EXPLAIN " + sql)
+        assert key == "hybrid_plan"
+        return text.splitlines()
+
+
+@pytest.fixture(scope="module")
+def hybrid(tmp_path_factory):
+    path = tmp_path_factory.mktemp("hybrid")
+    far = services.make_database(path / "mydb.duckdb", *REMOTE)
+    near = services.make_database(path / "near.duckdb", *LOCAL)
+    with services.Worker({"mydb": far}) as worker:
+        with services.Gateway([worker.url], "--hybrid", "--db", "near=%s" % near) as gateway:
+            with gateway.client() as client:
+                yield Hybrid(worker, gateway, client)
+
+
+def test_a_remote_fragment_joins_a_local_table(hybrid):
+    rows = hybrid.rows(
+        "SELECT sum(l.amount), count(*), min(o.name) FROM orders o JOIN openduck_run('REMOTE', "
+        "'SELECT id, amount FROM lineitem WHERE amount < 1000') l ON o.id = l.id"
+    )
+    assert rows == [(550, 10, "o1")]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "openduck_run('REMOTE', 'SELECT place FROM side')",
+        "OPENDUCK_RUN ( 'remote' , 'SELECT place FROM side; ' )",
+        "openduck_run(/* ) */ 'Remote', $$SELECT place FROM side -- the end$$)",
+        "openduck_run('REMOTE', $q$SELECT $$remote$$ FROM side WHERE place <> 'a''b' /* ') */$q$)",
+        "openduck_run('REMOTE', 'SELECT ''remote'' FROM openduck_run(''REMOTE'', ''FROM side'')')",
+        "\"openduck_run\"('REMOTE', 'SELECT place FROM side WHERE place != '')''') AS x",
+    ],
+)
+def test_a_call_is_found_however_it_is_written(hybrid, call):
+    assert hybrid.rows("SELECT * FROM %s, (SELECT 1 WHERE EXISTS (FROM orders))" % call) == [("remote", 1)]
+
+
+@pytest.mark.parametrize(
+    "sql, value",
+    [
+        ("SELECT 'openduck_run(''REMOTE'', ''x'')'", "openduck_run('REMOTE', 'x')"),
+        ("SELECT place /* openduck_run('LOCAL', 'x') */ FROM side", "remote"),
+        ("SELECT place AS openduck_run FROM side", "remote"),
+    ],
+)
+def test_what_only_looks_like_a_call_is_none(hybrid, sql, value):
+    assert hybrid.rows(sql) == [(value,)]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "openduck_run('REMOTE', 'SELECT place FROM side')",
+        "CALL openduck_run('REMOTE', 'FROM side')",
+        "FROM openduck_run('REMOTE', 'FROM side')",
+        "SELECT place FROM openduck_run('REMOTE', 'FROM side') WHERE place > ''",
+    ],
+)
+def test_the_whole_statement_may_be_a_call(hybrid, sql):
+    assert hybrid.rows(sql) == [("remote",)]
+    assert hybrid.rows(sql.replace("REMOTE", "LOCAL")) == [("local",)]
+
+
+def test_fragments_stand_anywhere_in_a_statement(hybrid):
+    assert hybrid.rows(
+        "WITH far AS (FROM openduck_run('REMOTE', 'SELECT id, amount FROM lineitem')), "
+        "near AS (SELECT o.id, far.amount FROM orders o JOIN far USING (id)) "
+        "SELECT (SELECT max(amount) FROM openduck_run('REMOTE', 'FROM lineitem')), sum(amount), "
+        "(SELECT count(*) FROM openduck_run('LOCAL', 'FROM orders')) FROM near "
+        "WHERE id IN (SELECT id FROM openduck_run('REMOTE', 'SELECT id FROM lineitem WHERE id % 2 = 0'))"
+    ) == [(10000, 300, 10)]
+
+
+def test_local_rows_go_up_into_a_remote_fragment(hybrid):
+    call = (
+        "openduck_run('REMOTE', 'SELECT o.name, l.amount FROM lineitem l JOIN "
+        "openduck_run(''LOCAL'', ''SELECT * FROM orders WHERE id > 8'') o USING (id)')"
+    )
+    assert sorted(hybrid.rows("SELECT * FROM %s" % call)) == [("o10", 100), ("o9", 90)]
+    assert sorted(hybrid.rows("SELECT t.* FROM %s t JOIN orders o ON o.name = t.name" % call)) == [
+        ("o10", 100),
+        ("o9", 90),
+    ]
+    assert hybrid.plan("SELECT t.* FROM %s t JOIN orders o ON o.name = t.name" % call) == [
+        "[LOCAL] Project(t.*)",
+        '  [LOCAL] HashJoin(o."name" = t."name")',
+        "    [LOCAL] Bridge(R→L)",
+        '      [REMOTE] Project(o."name", l.amount)',
+        "        [REMOTE] HashJoin(id)",
+        "          [REMOTE] Scan(lineitem)",
+        "          [REMOTE] Bridge(L→R)",
+        "            [LOCAL] Filter(id > 8)",
+        "              [LOCAL] Scan(orders)",
+        "    [LOCAL] Scan(orders)",
+    ]
+
+
+def test_explain_shows_placements_and_bridges(hybrid):
+    assert hybrid.plan("SELECT * FROM orders l JOIN openduck_run('REMOTE', 'FROM lineitem') r ON l.id = r.id") == [
+        "[LOCAL] HashJoin(l.id = r.id)",
+        "  [LOCAL] Scan(orders)",
+        "  [LOCAL] Bridge(R→L)",
+        "    [REMOTE] Scan(lineitem)",
+    ]
+
+
+def test_auto_runs_where_its_tables_are(hybrid):
+    def placed(sql):
+        return hybrid.plan(sql)[0].split()[0]
+
+    assert placed("SELECT count(*) FROM openduck_run('AUTO', 'FROM lineitem')") == "[REMOTE]"
+    assert placed("SELECT count(*) FROM openduck_run('AUTO', 'FROM orders')") == "[LOCAL]"
+    assert placed("SELECT count(*) FROM lineitem JOIN openduck_run('LOCAL', 'FROM orders') USING (id)") == "[REMOTE]"
+    assert hybrid.rows("SELECT count(*) FROM lineitem JOIN openduck_run('LOCAL', 'FROM orders') USING (id)") == [(10,)]
+    assert hybrid.rows("SELECT sum(amount) FROM openduck_run('AUTO', 'FROM lineitem JOIN orders USING (id)')") == [
+        (550,)
+    ]
+    assert hybrid.plan("SELECT * FROM openduck_run('AUTO', 'FROM lineitem JOIN main.orders USING (id)')") == [
+        "[REMOTE] HashJoin(id)",
+        "  [REMOTE] Scan(lineitem)",
+        "  [REMOTE] Bridge(L→R)",
+        "    [LOCAL] Scan(main.orders)",
+    ]
+
+
+def test_statements_that_write_run_where_their_table_is(hybrid):
+    hybrid.rows("CALL openduck_run('LOCAL', 'CREATE OR REPLACE TABLE kept (id BIGINT, amount BIGINT)')")
+    hybrid.rows("INSERT INTO kept FROM openduck_run('REMOTE', 'SELECT id, amount FROM lineitem LIMIT 7')")
+    hybrid.rows("CREATE OR REPLACE TABLE made AS FROM openduck_run('REMOTE', 'FROM lineitem WHERE id = 3')")
+    hybrid.rows(
+        "UPDATE kept SET amount = s.n FROM openduck_run('REMOTE', 'SELECT 1 AS id, -1 AS n') s WHERE kept.id = s.id"
+    )
+    hybrid.rows("DELETE FROM kept WHERE id IN (SELECT id FROM openduck_run('REMOTE', 'SELECT 2 AS id'))")
+    assert hybrid.rows("SELECT count(*), min(amount) FROM openduck_run('LOCAL', 'FROM kept')") == [(6, -1)]
+    assert hybrid.rows("SELECT note FROM openduck_run('LOCAL', 'FROM made')") == [("l3",)]
+    hybrid.rows("openduck_run('REMOTE', 'CREATE TABLE far_made (id BIGINT)')")
+    hybrid.rows("INSERT INTO far_made SELECT id FROM openduck_run('LOCAL', 'FROM orders')")
+    assert hybrid.rows("SELECT count(*) FROM far_made") == [(10,)]
+    hybrid.rows("DROP TABLE far_made")
+
+
+def test_an_empty_fragment_keeps_its_columns(hybrid):
+    assert hybrid.rows(
+        "SELECT o.id, l.note, l.amount FROM orders o LEFT JOIN openduck_run('REMOTE', 'FROM lineitem WHERE false') l "
+        "USING (id) WHERE o.id = 1"
+    ) == [(1, None, None)]
+
+
+def test_columns_of_one_name_are_told_apart(hybrid):
+    sql = "SELECT * FROM openduck_run('REMOTE', 'SELECT 1 AS a, 2 AS A, 3 AS a, NULL AS n'), orders WHERE id = 1"
+    answer = hybrid.client.run(sql, database="mydb")
+    assert answer.rows() == [(1, 2, 3, None, 1, "o1")]
+    assert answer.table().column_names == ["a", "A_1", "a_2", "n", "id", "name"]
+
+
+def test_a_description_runs_nothing(hybrid):
+    answer = hybrid.client.run(
+        "SELECT o.id, l.x FROM orders o, openduck_run('REMOTE', 'SELECT error(note)::DATE AS x FROM lineitem') l",
+        database="mydb",
+        describe_only=True,
+    )
+    assert answer.error is None
+    assert answer.table().column_names == ["id", "x"]
+
+
+@pytest.mark.parametrize(
+    "sql, kind, words",
+    [
+        ("FROM openduck_run('REMOTE', 'SELEKT 1')", "PARSER", ["openduck_run('REMOTE') 1", "SELEKT"]),
+        (
+            "FROM orders, openduck_run('REMOTE', 'SELECT 1'), openduck_run('REMOTE', 'FROM nowhere')",
+            "CATALOG",
+            ["openduck_run('REMOTE') 2", "nowhere"],
+        ),
+        (
+            "FROM orders, openduck_run('REMOTE', 'SELECT ''x''::INTEGER FROM lineitem')",
+            "CONVERSION",
+            ["openduck_run('REMOTE') 1"],
+        ),
+        ("FROM openduck_run('HERE', 'SELECT 1')", "BINDER", ["'HERE'"]),
+        ("SELECT openduck_run('REMOTE', 'SELECT 1')", "BINDER", ["FROM"]),
+        ("FROM openduck_run('REMOTE', name), orders", "BINDER", ["string literals"]),
+        ("FROM openduck_run('REMOTE', 'DROP TABLE side')", "BINDER", ["only a query"]),
+        ("SELECT 1; FROM openduck_run('REMOTE', 'FROM side')", "BINDER", ["alone"]),
+    ],
+)
+def test_errors_have_their_kind_and_name_the_fragment(hybrid, sql, kind, words):
+    error = hybrid.error(sql)
+    assert services.stubs().ErrorKind.Name(error.kind) == "ERROR_KIND_" + kind, error
+    for word in words:
+        assert word in error.message
+
+
+def test_nothing_of_a_failed_statement_remains(hybrid):
+    hybrid.rows("CALL openduck_run('LOCAL', 'CREATE OR REPLACE TABLE half (id BIGINT)')")
+    error = hybrid.error("INSERT INTO half SELECT error(note) FROM openduck_run('REMOTE', 'FROM lineitem')")
+    assert "l1" in error.message
+    assert hybrid.rows("SELECT count(*) FROM openduck_run('LOCAL', 'FROM half')") == [(0,)]
+
+
+ENDLESS = "SELECT count(*) FROM range(10000000000) a, range(1000) b WHERE a.range + b.range = -1"
+
+
+def test_a_failed_fragment_ends_the_others(hybrid):
+    start = time.monotonic()
+    error = hybrid.error("FROM orders, openduck_run('REMOTE', '%s'), openduck_run('REMOTE', 'FROM nowhere')" % ENDLESS)
+    assert "nowhere" in error.message
+    assert time.monotonic() - start < 15 * services.SLOW
+    hybrid.worker.wait_idle(10)
+    hybrid.gateway.wait_idle(10)
+
+
+@pytest.mark.parametrize("where", ["REMOTE", "LOCAL"])
+def test_cancel_reaches_every_fragment(hybrid, where):
+    sql = "FROM orders, openduck_run('REMOTE', '%s'), (%s)" % (ENDLESS if where == "REMOTE" else "SELECT 1", ENDLESS)
+    answers = []
+    thread = threading.Thread(
+        target=lambda: answers.append(hybrid.client.run(sql, database="mydb", execution_id="endless-" + where))
+    )
+    thread.start()
+    services.wait_until(lambda: hybrid.gateway.status().running, 20, "the statement to run")
+    services.wait_until(lambda: hybrid.client.cancel("endless-" + where), 20, "the cancel to be taken")
+    thread.join(20 * services.SLOW)
+    assert not thread.is_alive()
+    assert "cancelled" in answers[0].error.message
+    hybrid.worker.wait_idle(10)
+    hybrid.gateway.wait_idle(10)
+
+
+def test_without_hybrid_the_error_says_what_is_missing(hybrid):
+    with hybrid.worker.client() as client:
+        error = client.run("FROM openduck_run('REMOTE', 'FROM side')", database="mydb").error
+    assert "--hybrid" in error.message
+
+
+def test_a_server_alone_has_both_places(tmp_path):
+    path = services.make_database(tmp_path / "mydb.duckdb", *REMOTE, LOCAL[0])
+    with services.Serve({"mydb": path}, "--hybrid") as server, server.client() as client:
+        assert client.rows(
+            "SELECT count(*) FROM orders o JOIN openduck_run('REMOTE', 'FROM lineitem') l USING (id)"
+        ) == [(10,)]
+        assert client.rows(
+            "FROM openduck_run('REMOTE', 'SELECT count(*) FROM lineitem JOIN "
+            "openduck_run(''LOCAL'', ''FROM orders'') USING (id)')"
+        ) == [(10,)]
