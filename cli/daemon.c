@@ -288,6 +288,7 @@ void daemon_run(daemon_task *task)
            (int)getpid());
     if (task->open)
         od_log(OD_LOG_WARN, task->role, "no token is set: whoever reaches this address may run SQL", "url=%s", url);
+    observe_log(task->observe);
     od_log(OD_LOG_INFO, task->role, "ready", "url=%s", url);
     printf("ready %s\n", url);
     fflush(stdout);
@@ -297,6 +298,7 @@ void daemon_run(daemon_task *task)
             reload(task, &owned);
     } while (got != SIGTERM && got != SIGINT);
     drain(task, got);
+    observe_stop(task->observe);
     exit_if_lost(task);
     task->options = NULL;
     od_options_free(owned);

@@ -3,6 +3,7 @@
 #define OD_CLI_DAEMON_H
 
 #include "base/options.h"
+#include "cli/observe.h"
 #include "query/engine.h"
 #include "query/rpc.h"
 
@@ -24,6 +25,7 @@ typedef struct {
     const char *listen;
     bool open;                 /* there is no token */
     const od_options *options; /* in force */
+    observe *observe;          /* stopped by daemon_run, before anything of the server is gone */
     void *arg;
     void (*drain)(void *arg);  /* no new work; may be NULL */
     void (*cancel)(void *arg); /* end what runs; may be NULL */

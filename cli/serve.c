@@ -48,7 +48,7 @@ static od_code reload_gateway(void *arg, const od_options *options, od_error *er
 }
 
 /* Serves with GATEWAY until a signal ends it. CONNECT_MS: of its calls to workers. */
-static od_code serve(const od_options *options, const char *role, od_gateway *gateway, int64_t connect_ms,
+static od_code serve(const od_options *options, observe *observer, od_gateway *gateway, int64_t connect_ms,
                      od_error *err)
 {
     daemon_task task;
@@ -60,17 +60,21 @@ static od_code serve(const od_options *options, const char *role, od_gateway *ga
     rpc.service = gateway;
     rpc.connect_timeout_ms = connect_ms;
     daemon_task_options(options, OD_OPT_LISTEN, &task);
-    task.role = role;
+    rpc.metrics = observe_metrics(observer);
+    task.observe = observer;
+    task.role = observe_role(observer);
     task.arg = gateway;
     task.drain = drain_gateway;
     task.cancel = cancel_gateway;
     task.reload = reload_gateway;
-    rc = od_rpc_server_start(&rpc, &task.server, err);
-    if (rc != OD_OK)
-        return rc;
+    OD_TRY(od_rpc_server_start(&rpc, &task.server, err));
+    OD_TRY(observe_start(observer, err));
     daemon_run(&task);
+
+out:
+    observe_stop(observer);
     od_rpc_server_free(task.server);
-    return OD_OK;
+    return rc;
 }
 
 int command_serve(const od_options *options)
@@ -88,6 +92,7 @@ int command_serve(const od_options *options)
     od_engine *engine = NULL;
     od_worker *worker = NULL;
     od_gateway *gateway = NULL;
+    observe *observer = NULL;
     od_error err;
     od_code rc;
 
@@ -100,12 +105,15 @@ int command_serve(const od_options *options)
     gateway_options.worker = worker;
     gateway_options.engine = engine;
     gateway_options.hybrid = od_options_bool(options, OD_OPT_HYBRID) ? engine : NULL;
+    OD_TRY(observe_create(options, "serve", &observer, &err));
+    gateway_options.metrics = observe_metrics(observer);
     OD_TRY(od_gateway_create(&gateway_options, &gateway, &err));
-    OD_TRY(serve(options, "serve", gateway, 0, &err));
+    OD_TRY(serve(options, observer, gateway, 0, &err));
 
 out:
     od_worker_free(worker);
     od_gateway_free(gateway);
+    observe_free(observer);
     od_engine_close(engine);
     if (rc != OD_OK)
         return command_fail("serve", rc, &err);
@@ -149,6 +157,7 @@ int command_gateway(const od_options *options)
     od_gateway_options gateway_options;
     od_engine *engine = NULL;
     od_gateway *gateway = NULL;
+    observe *observer = NULL;
     od_endpoint *workers = NULL;
     od_error err;
     od_code rc;
@@ -164,12 +173,15 @@ int command_gateway(const od_options *options)
     OD_TRY(daemon_check(options, OD_OPT_LISTEN, &err));
     OD_TRY(open_hybrid(options, &engine, &err));
     gateway_options.hybrid = engine;
+    OD_TRY(observe_create(options, "gateway", &observer, &err));
+    gateway_options.metrics = observe_metrics(observer);
     OD_TRY(od_gateway_create(&gateway_options, &gateway, &err));
-    OD_TRY(serve(options, "gateway", gateway, od_options_ms(options, OD_OPT_CONNECT_TIMEOUT), &err));
+    OD_TRY(serve(options, observer, gateway, od_options_ms(options, OD_OPT_CONNECT_TIMEOUT), &err));
 
 out:
     od_gateway_free(gateway);
     od_engine_close(engine);
+    observe_free(observer);
     od_free(workers);
     if (rc != OD_OK)
         return command_fail("gateway", rc, &err);

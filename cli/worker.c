@@ -150,15 +150,21 @@ int command_worker(const od_options *options)
     daemon_rpc_options(options, OD_OPT_WORKER_LISTEN, &rpc);
     rpc.methods = od_worker_methods(&rpc.method_count);
     rpc.service = worker;
+    OD_TRY(observe_create(options, "worker", &task.observe, &err));
+    OD_TRY(od_worker_watch(worker, observe_metrics(task.observe), &err));
+    rpc.metrics = observe_metrics(task.observe);
     OD_TRY(od_rpc_server_start(&rpc, &task.server, &err));
+    OD_TRY(observe_start(task.observe, &err));
     if (od_options_str(options, OD_OPT_GATEWAY)[0])
         OD_TRY(join(options, engine, od_rpc_server_port(task.server), &m, &err));
     daemon_run(&task);
 
 out:
     leave(&m);
+    observe_stop(task.observe);
     od_rpc_server_free(task.server);
     od_worker_free(worker);
+    observe_free(task.observe);
     od_engine_close(engine);
     if (rc != OD_OK)
         return command_fail("worker", rc, &err);

@@ -34,6 +34,7 @@ typedef struct {
     const od_engine_host
         *host; /* reads statements, for routing and for what may be tried again; borrowed; NULL: nobody does */
     const char *version;       /* for status; borrowed */
+    od_metrics *metrics;       /* filled with what it does; borrowed, not read once it is freed; NULL: none */
     unsigned max_transactions; /* open at remote workers at once; 0: 256 */
     int64_t
         transaction_idle_ms; /* one that nothing passes for is forgotten and rolled back; 0: 300,000; negative: no limit */

@@ -16,6 +16,7 @@
 #include "base/buf.h"
 #include "base/deadline.h"
 #include "base/error.h"
+#include "telemetry/metrics.h"
 
 #define OD_RPC_MAX_MESSAGE ((size_t)64 << 20)
 
@@ -148,6 +149,7 @@ typedef struct {
      * finishes it at once. SERVICE is the server's. */
     void (*on_open)(void *service, od_rpc_call *call);
     unsigned skew; /* how received messages are aligned, see od_msg_create */
+    void *service; /* of this method; NULL: the server's */
 } od_rpc_method;
 
 typedef struct {
@@ -163,6 +165,7 @@ typedef struct {
     const od_rpc_method *methods;
     size_t method_count;
     void *service;
+    od_metrics *metrics; /* of its calls and connections; borrowed; NULL: none */
     int64_t
         ping_after_ms; /* a connection without calls is asked after so long, and dropped after as long again; 0: 60000 */
 } od_rpc_server_options;
@@ -199,6 +202,8 @@ OD_MUST_CHECK od_code od_rpc_call_hold(od_rpc_call *call, const od_rpc_out *mess
 void od_rpc_call_finish(od_rpc_call *call, int status, const char *message);
 /* As od_rpc_call_finish, and tells a peer of ours CODE if STATUS is its own: several codes share a status. */
 void od_rpc_call_fail(od_rpc_call *call, int status, od_code code, const char *message);
+/* What was or is being answered is an error of CODE, though the status is OK: for the metrics. The first counts. Any thread. */
+void od_rpc_call_mark(od_rpc_call *call, od_code code);
 /* od_rpc_call_send and od_rpc_call_finish in one: the peer gets message and status in one piece. On failure nothing is done. */
 OD_MUST_CHECK od_code od_rpc_call_reply(od_rpc_call *call, const od_rpc_out *message, int status, const char *text,
                                         od_error *err);

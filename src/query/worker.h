@@ -65,6 +65,9 @@ void od_worker_run_unref(od_worker_run *run);
  * connection on which it was begun: when that is closed, it is rolled back. */
 void od_worker_take(od_worker *worker, od_rpc_call *call, od_msg *msg);
 
+/* Has METRICS tell of its executions; before it is served. For a worker without a gateway in its process, which tells of them itself. */
+OD_MUST_CHECK od_code od_worker_watch(od_worker *worker, od_metrics *metrics, od_error *err);
+
 unsigned od_worker_transactions(od_worker *worker); /* open ones */
 unsigned od_worker_in_flight(const od_worker *worker);
 bool od_worker_is_lost(const od_worker *worker); /* on_fatal has been or is being told */

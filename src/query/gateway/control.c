@@ -146,6 +146,21 @@ static void handle_register(control *c, od_slice bytes)
     enroll(c->gateway, c->call, &registration);
 }
 
+static void take_heartbeat(control *c, const od_heartbeat *heartbeat)
+{
+    const gateway_stats *stats = &c->gateway->stats;
+    bool known;
+
+    if (heartbeat->leaving) {
+        known = registry_leave(c->gateway->registry, heartbeat->worker_id);
+        od_counter_add(stats->left, known);
+    } else {
+        known = registry_heartbeat(c->gateway->registry, heartbeat->worker_id, od_clock_ns());
+        od_counter_add(known ? stats->heartbeats : stats->heartbeats_unknown, 1);
+    }
+    reply_flag(c, known);
+}
+
 static void handle_heartbeat(control *c, od_slice bytes)
 {
     od_heartbeat heartbeat;
@@ -156,8 +171,7 @@ static void handle_heartbeat(control *c, od_slice bytes)
         return;
     }
     if (pass(c, register_token(c->gateway), od_slice_str(heartbeat.access_token)))
-        reply_flag(c, heartbeat.leaving ? registry_leave(c->gateway->registry, heartbeat.worker_id)
-                                        : registry_heartbeat(c->gateway->registry, heartbeat.worker_id, od_clock_ns()));
+        take_heartbeat(c, &heartbeat);
     od_heartbeat_release(&heartbeat);
 }
 

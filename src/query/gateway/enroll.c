@@ -26,6 +26,7 @@ static void release(enrolment *e)
 
 static void refuse(const enrolment *e, od_code code, const char *text)
 {
+    od_counter_add(e->gateway->stats.register_refused, 1);
     od_rpc_call_fail(e->call, od_code_grpc_status(code), code, text);
 }
 
@@ -37,6 +38,7 @@ static void accept(const enrolment *e)
     od_code rc;
 
     OD_TRY(registry_register(e->gateway->registry, &e->registration, od_clock_ns(), &err));
+    od_counter_add(e->gateway->stats.registered, 1);
     flow_unpark(e->gateway);
     OD_TRY(od_flag_reply_encode(true, &msg, &err));
     od_rpc_out_whole(msg, &out);

@@ -171,8 +171,14 @@ void flow_start_all(ticket *granted)
     for (ticket *t = granted, *next; t; t = next) {
         next = t->next;
         t->next = NULL;
-        flow_start(t->owner);
+        flow_turn(t->owner);
     }
+}
+
+void flow_turn(flow *f)
+{
+    od_histogram_observe_ns(f->gateway->stats.queue_wait, od_clock_ns() - f->start_ns);
+    flow_start(f);
 }
 
 void flow_close_end(flow *f)
@@ -206,6 +212,7 @@ static bool tell_failure(flow *f, const od_error *why)
     if (atomic_exchange(&f->answered, true))
         return false;
     atomic_store(why->code == OD_E_CANCELLED ? &f->cancelled : &f->failed, true);
+    od_rpc_call_mark(f->call, why->code);
     rc = od_chunk_error(why, f->id, 0, &msg, NULL);
     if (rc == OD_OK) {
         od_rpc_out_whole(msg, &out);

@@ -15,6 +15,7 @@
 #include "query/gateway/probe.h"
 #include "query/gateway/reading.h"
 #include "query/gateway/registry.h"
+#include "query/gateway/stats.h"
 #include "query/wire.h"
 
 enum { FLOW_BUCKETS = 1024, FLOW_TRIES = 8 };
@@ -73,6 +74,7 @@ struct od_gateway {
     pins *pins;
     atomic_bool draining;
     atomic_uint_fast64_t total, errors, cancelled;
+    gateway_stats stats;
 
     pthread_mutex_t park_lock; /* the list of flows that wait for a worker's room */
     flow *park_first, *park_last;
@@ -108,8 +110,9 @@ void flow_stop(flow *f, od_code code, bool abandoned, const char *why);
 void flow_end(flow *f, od_code code, const char *why);
 /* Sent to the client so far. */
 uint64_t flow_bytes(flow *f);
-/* Starts what admission lets in. */
+/* Starts what admission lets in: all, or one. */
 void flow_start_all(ticket *granted);
+void flow_turn(flow *f);
 /* Enters it in the map. OD_E_EXISTS: its id runs already. An id may be used again as soon as the client can know that it
  * ended: flow_forget comes before the end is sent. */
 od_code flow_map_add(flow *f, od_error *err);
@@ -148,6 +151,9 @@ void janitor_nudge(od_gateway *gateway); /* a flow began to wait */
 
 /* control.c: the calls of one request and one reply. */
 void control_open(void *service, od_rpc_call *call);
+
+/* stats.c: before any of its threads starts. */
+od_code gateway_stats_init(od_gateway *gateway, od_metrics *metrics, od_error *err);
 
 /* hop.c: the calls that begin, end and fill transactions. */
 void hop_open(void *service, od_rpc_call *call);

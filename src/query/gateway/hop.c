@@ -60,6 +60,7 @@ static void fail(hop *h, const od_error *why)
     od_error err;
     od_code rc = od_write_reply_encode(h->kind, &reply, &msg, &err);
 
+    od_rpc_call_mark(h->call, why->code);
     if (rc == OD_OK) {
         od_rpc_out_whole(msg, &out);
         rc = od_rpc_call_reply(h->call, &out, OD_GRPC_OK, NULL, &err);
@@ -80,14 +81,15 @@ static void upstream_message(void *user, od_rpc_call *call, od_msg *msg)
     od_rpc_call_next(call);
 }
 
-/* The worker has begun a transaction: from now on its calls go there. */
-static od_code pin_reply(hop *h, od_error *err)
+/* Looks at the worker's answer. If it has begun a transaction: from now on its calls go there. */
+static od_code read_reply(hop *h, od_error *err)
 {
     od_write_reply reply;
-    od_code rc =
-        od_write_reply_decode(OD_REPLY_BEGIN, od_slice_of(od_msg_data(h->reply), od_msg_len(h->reply)), &reply, err);
+    od_code rc = od_write_reply_decode(h->kind, od_slice_of(od_msg_data(h->reply), od_msg_len(h->reply)), &reply, err);
 
-    if (rc != OD_OK || reply.failed)
+    if (rc == OD_OK && reply.failed)
+        od_rpc_call_mark(h->call, reply.error.code);
+    if (rc != OD_OK || reply.failed || h->kind != OD_REPLY_BEGIN)
         return rc;
     h->reserved = false;
     return pins_add(h->gateway->pins, od_slice_str(reply.transaction_id), h->token, h->worker, h->call, err);
@@ -101,8 +103,8 @@ static void pass_reply(hop *h)
 
     if (!h->reply)
         rc = od_fail(&err, OD_E_PROTOCOL, "worker '%s' answered with no message", h->worker->endpoint.authority);
-    if (rc == OD_OK && h->kind == OD_REPLY_BEGIN)
-        rc = pin_reply(h, &err);
+    if (rc == OD_OK)
+        rc = read_reply(h, &err);
     if (rc == OD_OK) {
         od_rpc_out_whole(h->reply, &out);
         rc = od_rpc_call_reply(h->call, &out, OD_GRPC_OK, NULL, &err);

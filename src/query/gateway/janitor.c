@@ -27,6 +27,7 @@ static void expire_waiting(od_gateway *g, int64_t now_ns, int64_t *next_ns)
                      (long long)atomic_load(&g->queue_timeout_ms), admit_count(g->admit).max_in_flight);
             flow_refuse(f, OD_E_BUSY, text);
         }
+        od_counter_add(g->stats.refused_late, 1);
         flow_close_end(f);
     }
 }
@@ -96,7 +97,7 @@ static void *janitor_main(void *arg)
             checked_ns = now_ns;
             check_running(g, now_ns);
             pins_expire(g->pins, now_ns);
-            registry_evict(g->registry, now_ns);
+            od_counter_add(g->stats.evicted, registry_evict(g->registry, now_ns));
             flow_unpark(g); /* one that was down may be back */
         }
         wait_until(g, next_ns < now_ns + step_ns ? next_ns : now_ns + step_ns);

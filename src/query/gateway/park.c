@@ -131,6 +131,7 @@ static flow *take_expired(od_gateway *g, int64_t now_ns, int64_t *next_ns)
 void flow_expire_parked(od_gateway *gateway, int64_t now_ns, int64_t *next_ns)
 {
     for (flow *f = take_expired(gateway, now_ns, next_ns); f; f = take_expired(gateway, now_ns, next_ns)) {
+        od_counter_add(gateway->stats.refused_late, 1);
         if (od_deadline_passed(od_rpc_call_deadline(f->call)))
             flow_refuse(f, OD_E_TIMEOUT, "timed out: the deadline passed while the execution waited for a worker");
         else

@@ -63,8 +63,10 @@ static void upstream_message(void *user, od_rpc_call *call, od_msg *msg)
         worker_entry_answered(f->worker);
     atomic_store_explicit(&f->heard_ns, od_clock_ns(), memory_order_relaxed);
     atomic_fetch_add_explicit(&f->bytes, od_msg_len(msg), memory_order_relaxed);
-    if (first_tag(msg) == TAG_ERROR)
+    if (first_tag(msg) == TAG_ERROR) {
         atomic_store(&f->failed, true);
+        od_rpc_call_mark(f->call, OD_E_INTERNAL); /* whichever it is */
+    }
     if (first_tag(msg) == TAG_ERROR || first_tag(msg) == TAG_FINISHED)
         flow_forget(f);
     if (!atomic_load(&f->answered)) {

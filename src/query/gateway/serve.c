@@ -64,6 +64,7 @@ od_code od_gateway_create(const od_gateway_options *options, od_gateway **out, o
         OD_TRY(hybrid_create(options->hybrid, slots_of(options), &g->hybrid, err));
     OD_TRY(registry_create(options->workers, options->worker_count,
                            options->evict_ms ? options->evict_ms : DEFAULT_EVICT_MS, &g->registry, err));
+    OD_TRY(gateway_stats_init(g, options->metrics, err));
     OD_TRY(janitor_start(g, err));
     if (!g->worker && options->probe_ms >= 0) {
         OD_TRY(prober_start(g->registry, &g->token, options->probe_ms ? options->probe_ms : DEFAULT_PROBE_MS,
@@ -195,13 +196,14 @@ static void admit_flow(flow *f)
     atomic_fetch_add(&g->total, 1);
     switch (admit_enter(g->admit, &f->ticket, group, until)) {
     case ADMIT_RUN:
-        flow_start(f);
+        flow_turn(f);
         break;
     case ADMIT_WAIT:
         janitor_nudge(g);
         break;
     case ADMIT_FULL:
         counts = admit_count(g->admit);
+        od_counter_add(g->stats.refused_full, 1);
         snprintf(text, sizeof text,
                  "%u executions run and %u wait, which are the limits (OPENDUCK_MAX_IN_FLIGHT, "
                  "OPENDUCK_MAX_QUEUED)",

@@ -67,16 +67,41 @@ static od_rpc_server *create(const od_rpc_server_options *options)
     pthread_cond_init(&server->idle, &attr);
     pthread_condattr_destroy(&attr);
     server->methods = od_calloc(options->method_count, sizeof *server->methods);
+    server->meters = od_calloc(options->method_count + 1, sizeof *server->meters);
     server->loops = od_calloc(server->options.threads, sizeof *server->loops);
-    if (!server->methods || !server->loops) {
+    if (!server->methods || !server->meters || !server->loops) {
         od_rpc_server_free(server);
         return NULL;
     }
     if (options->method_count > 0)
         memcpy(server->methods, options->methods, options->method_count * sizeof *server->methods);
     server->options.methods = server->methods;
+    for (size_t i = 0; i <= options->method_count; i++)
+        od_meter_make(options->metrics, i < options->method_count ? server->methods[i].path : NULL, &server->meters[i]);
     server->options.listen = NULL;
     return server;
+}
+
+static double open_connections(void *arg)
+{
+    return atomic_load(&((od_rpc_server *)arg)->conn_count);
+}
+
+static od_code watch_connections(od_rpc_server *server, od_error *err)
+{
+    static const od_metric open = {.kind = OD_METRIC_GAUGE,
+                                   .name = "openduck.rpc.server.connections",
+                                   .prometheus_name = "openduck_rpc_server_connections",
+                                   .unit = "{connection}",
+                                   .help = "Open connections of clients"};
+    static const od_metric accepted = {.kind = OD_METRIC_COUNTER,
+                                       .name = "openduck.rpc.server.connections.accepted",
+                                       .prometheus_name = "openduck_rpc_server_connections_accepted_total",
+                                       .unit = "{connection}",
+                                       .help = "Connections of clients that were accepted"};
+
+    server->accepted = od_metrics_counter(server->options.metrics, &accepted, NULL, 0);
+    return od_metrics_watch(server->options.metrics, &open, NULL, 0, open_connections, server, err);
 }
 
 static bool watch_listener(od_rpc_server *server, int operation, bool on)
@@ -99,6 +124,7 @@ od_code od_rpc_server_start(const od_rpc_server_options *options, od_rpc_server 
         rc = od_fail(err, OD_E_NO_MEMORY, "out of memory for a server");
         goto out;
     }
+    OD_TRY(watch_connections(server, err));
     OD_TRY(od_socket_listen(&endpoint, &server->listener.fd, &server->port, err));
     for (unsigned i = 0; i < server->options.threads; i++) {
         server->loop_count = i + 1;
@@ -141,6 +167,7 @@ void od_server_accept(od_rpc_server *server)
             close(fd);
             continue;
         }
+        od_counter_add(server->accepted, 1);
         od_conn_accept(&server->loops[server->next_loop++ % server->loop_count], fd);
     }
 }
@@ -230,5 +257,6 @@ void od_rpc_server_free(od_rpc_server *server)
     pthread_mutex_destroy(&server->lock);
     od_free(server->loops);
     od_free(server->methods);
+    od_free(server->meters);
     od_free(server);
 }

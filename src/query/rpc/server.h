@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 
 #include "query/rpc/h2.h"
+#include "query/rpc/meter.h"
 #include "query/rpc/timers.h"
 
 typedef struct od_loop od_loop;
@@ -75,6 +76,9 @@ struct od_rpc_call {
     atomic_uint refs;
     od_conn *conn;
     const od_rpc_method *method;
+    const od_meter *meter; /* server side; NULL before the method is known */
+    int64_t start_ns;
+    _Atomic od_code marked; /* by od_rpc_call_mark */
     const od_rpc_events *events;
     void *user;
     od_deadline deadline;
@@ -97,6 +101,8 @@ typedef struct {
 struct od_rpc_server {
     od_rpc_server_options options;
     od_rpc_method *methods;
+    od_meter *meters; /* of each method, and one more for unknown ones */
+    od_counter *accepted;
     od_listener listener;
     uint16_t port;
     od_loop *loops;

@@ -24,6 +24,7 @@ od_rpc_call *od_rpc_call_create(od_conn *conn, bool server_side)
     call->conn = od_conn_ref(conn);
     call->server_side = server_side;
     call->deadline = OD_DEADLINE_NEVER;
+    call->start_ns = od_clock_ns();
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&call->changed, &attr);
@@ -86,6 +87,11 @@ static const od_rpc_method *find_method(const od_rpc_server *server, const char 
     return NULL;
 }
 
+static const od_meter *meter_of(const od_rpc_server *server, const od_rpc_method *method)
+{
+    return &server->meters[method ? (size_t)(method - server->methods) : server->options.method_count];
+}
+
 static void on_request(void *owner, od_h2_stream *stream)
 {
     od_conn *conn = owner;
@@ -93,6 +99,8 @@ static void on_request(void *owner, od_h2_stream *stream)
     char text[OD_H2_MAX_PATH + 40];
 
     call->method = find_method(conn->loop->server, stream->path);
+    call->meter = meter_of(conn->loop->server, call->method);
+    od_gauge_add(call->meter->active, 1);
     if (!call->method) {
         stream->refused = true;
         snprintf(text, sizeof text, "unknown method '%s'", stream->path);
@@ -171,6 +179,8 @@ bool od_rpc_call_pick(od_rpc_call *call, od_tell *tell)
         tell->kind = OD_TELL_OPEN;
     } else if ((tell->msg = od_h2_take(stream)) != NULL) {
         tell->kind = OD_TELL_MESSAGE;
+        if (call->meter)
+            od_counter_add(call->meter->received, od_msg_len(tell->msg));
     } else if (call->server_side && call->opened && stream->peer_ended && !call->half_closed &&
                !od_h2_has_message(stream)) {
         call->half_closed = true;
@@ -204,6 +214,26 @@ static void unlink_call(od_rpc_call *call)
     unlock(call);
 }
 
+static od_call_outcome outcome_of(od_rpc_call *call)
+{
+    const od_h2_end *end = &call->stream.end;
+    od_code marked = atomic_load(&call->marked);
+
+    if (marked != OD_OK)
+        return marked == OD_E_CANCELLED ? OD_CALL_CANCELLED : OD_CALL_ERROR;
+    if (end->code == OD_E_CANCELLED || end->code == OD_E_CONNECTION_LOST)
+        return OD_CALL_CANCELLED;
+    return end->code == OD_OK && end->status == OD_GRPC_OK ? OD_CALL_SUCCESS : OD_CALL_ERROR;
+}
+
+static void measure(od_rpc_call *call)
+{
+    if (!call->meter)
+        return;
+    od_gauge_add(call->meter->active, -1);
+    od_histogram_observe_ns(call->meter->durations[outcome_of(call)], od_clock_ns() - call->start_ns);
+}
+
 static void tell_gone(od_rpc_call *call)
 {
     const od_h2_end *end = &call->stream.end;
@@ -217,6 +247,7 @@ static void tell_gone(od_rpc_call *call)
     }
     unlink_call(call);
     od_loop_clear_timer(loop, call);
+    measure(call);
     if (call->server_side)
         od_server_count_call(loop->server, -1);
     od_rpc_call_unref(call);
@@ -228,7 +259,8 @@ void od_rpc_call_run(od_rpc_call *call, const od_tell *tell)
 
     switch (tell->kind) {
     case OD_TELL_OPEN:
-        call->method->on_open(call->conn->loop->server->options.service, call);
+        call->method->on_open(call->method->service ? call->method->service : call->conn->loop->server->options.service,
+                              call);
         break;
     case OD_TELL_MESSAGE:
         if (events && events->on_message)
@@ -307,9 +339,14 @@ void od_rpc_call_next(od_rpc_call *call)
 /* Under the lock. */
 static od_code queue(od_rpc_call *call, const od_rpc_out *message, bool last, od_error *err)
 {
+    od_code rc;
+
     if (call->stream.queued == 0)
         call->progress_ns = od_clock_ns();
-    return od_h2_send(&call->stream, message, last, err);
+    rc = od_h2_send(&call->stream, message, last, err);
+    if (rc == OD_OK && call->meter)
+        od_counter_add(call->meter->sent, message->head_len + message->len + message->tail_len);
+    return rc;
 }
 
 static od_code send_one(od_rpc_call *call, const od_rpc_out *message, bool last, od_error *err)
@@ -414,6 +451,13 @@ void od_rpc_call_fail(od_rpc_call *call, int status, od_code code, const char *m
         od_conn_touch(call->conn);
     }
     unlock(call);
+}
+
+void od_rpc_call_mark(od_rpc_call *call, od_code code)
+{
+    od_code none = OD_OK;
+
+    (void)atomic_compare_exchange_strong(&call->marked, &none, code);
 }
 
 od_code od_rpc_call_reply(od_rpc_call *call, const od_rpc_out *message, int status, const char *text, od_error *err)

@@ -142,6 +142,7 @@ static void send_end(job *j, const od_error *why)
     od_code rc = OD_OK;
     if (why != NULL) {
         od_msg *msg;
+        od_rpc_call_mark(run->call, why->code);
         rc = od_chunk_error(why, run->id, j->catalog_version, &msg, NULL);
         if (rc == OD_OK) {
             od_rpc_out_whole(msg, &out);

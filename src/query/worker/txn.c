@@ -199,6 +199,8 @@ void od_wtxn_reply(od_rpc_call *call, od_reply_kind kind, const od_write_reply *
     od_rpc_out out;
     od_error err;
     od_code rc = od_write_reply_encode(kind, reply, &msg, &err);
+    if (reply->failed)
+        od_rpc_call_mark(call, reply->error.code);
     if (rc == OD_OK) {
         od_rpc_out_whole(msg, &out);
         rc = od_rpc_call_reply(call, &out, OD_GRPC_OK, NULL, &err);

@@ -1,0 +1,132 @@
+#include "cli/observe.h"
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "cli/daemon.h"
+#include "http/server.h"
+#include "query/gateway.h"
+#include "telemetry/process.h"
+#include "telemetry/prometheus.h"
+#include "base/banned.h"
+
+struct observe {
+    const od_options *options;
+    const char *role;
+    od_metrics *metrics;
+    od_http_route routes[1];
+    od_http_server *http; /* NULL: not wanted */
+};
+
+static double one(void *arg)
+{
+    (void)arg;
+    return 1;
+}
+
+static od_code watch_build(od_metrics *metrics, const char *role, od_error *err)
+{
+    static const od_metric info = {.kind = OD_METRIC_GAUGE,
+                                   .name = "openduck.build",
+                                   .prometheus_name = "openduck_build_info",
+                                   .unit = "1",
+                                   .help = "Always 1; the labels tell versions and role"};
+    const od_label labels[] = {{"version", OD_VERSION}, {"duckdb_version", od_engine_version()}, {"role", role}};
+
+    return od_metrics_watch(metrics, &info, labels, 3, one, NULL, err);
+}
+
+od_code observe_create(const od_options *options, const char *role, observe **out, od_error *err)
+{
+    observe *o = od_calloc(1, sizeof *o);
+    od_code rc;
+
+    *out = NULL;
+    if (!o)
+        return od_fail(err, OD_E_NO_MEMORY, "out of memory for metrics");
+    o->options = options;
+    o->role = role;
+    OD_TRY(od_metrics_create(&o->metrics, err));
+    OD_TRY(watch_build(o->metrics, role, err));
+    OD_TRY(od_metrics_watch_process(o->metrics, err));
+    *out = o;
+    o = NULL;
+
+out:
+    observe_free(o);
+    return rc;
+}
+
+od_metrics *observe_metrics(observe *o)
+{
+    return o->metrics;
+}
+
+const char *observe_role(const observe *o)
+{
+    return o->role;
+}
+
+static void show_metrics(void *arg, const od_http_request *request, od_http_response *response)
+{
+    const observe *o = arg;
+    bool openmetrics = false;
+    od_slice accept = od_http_head_value(request->head, "accept");
+    od_error err;
+
+    if (accept.len > 0)
+        openmetrics = memmem(accept.data, accept.len, "application/openmetrics-text", 28) != NULL;
+    response->content_type = openmetrics ? OD_PROMETHEUS_OPENMETRICS : OD_PROMETHEUS_TEXT;
+    if (od_prometheus_write(o->metrics, openmetrics, &response->body, &err) != OD_OK) {
+        od_buf_release(&response->body);
+        response->status = 503;
+    }
+}
+
+od_code observe_start(observe *o, od_error *err)
+{
+    const char *listen = od_options_str(o->options, OD_OPT_METRICS_LISTEN);
+    od_http_server_options options = {
+        .listen = listen,
+        .token = od_options_secret(o->options, OD_OPT_TOKEN),
+        .routes = o->routes,
+        .route_count = sizeof o->routes / sizeof *o->routes,
+    };
+    od_code rc;
+
+    if (!listen[0])
+        return OD_OK;
+    o->routes[0] = (od_http_route){.path = "/metrics", .methods = OD_HTTP_GET, .handle = show_metrics, .arg = o};
+    rc = od_listen_check(listen, options.token, err);
+    if (rc == OD_OK)
+        rc = od_http_server_start(&options, &o->http, err);
+    if (rc != OD_OK)
+        od_error_prefix(err, "--metrics-listen");
+    return rc;
+}
+
+void observe_log(const observe *o)
+{
+    char url[400];
+
+    if (!o->http)
+        return;
+    daemon_url(od_options_str(o->options, OD_OPT_METRICS_LISTEN), od_http_server_port(o->http), url, sizeof url);
+    od_log(OD_LOG_INFO, o->role, "metrics", "url=%s/metrics", url);
+}
+
+void observe_stop(observe *o)
+{
+    if (!o)
+        return;
+    od_http_server_free(o->http);
+    o->http = NULL;
+}
+
+void observe_free(observe *o)
+{
+    if (!o)
+        return;
+    observe_stop(o);
+    od_metrics_free(o->metrics);
+    od_free(o);
+}

@@ -1,0 +1,23 @@
+/* What serve, gateway and worker let be seen of themselves: metrics, on a listener of their own. */
+#ifndef OD_CLI_OBSERVE_H
+#define OD_CLI_OBSERVE_H
+
+#include "base/options.h"
+#include "telemetry/metrics.h"
+
+typedef struct observe observe;
+
+/* Makes the metrics that others fill before they serve. OPTIONS is borrowed. On failure *out is NULL. */
+OD_MUST_CHECK od_code observe_create(const od_options *options, const char *role, observe **out, od_error *err);
+od_metrics *observe_metrics(observe *o);
+const char *observe_role(const observe *o);
+/* Serves them, if that is wanted. What they are read from has to live until observe_stop. */
+OD_MUST_CHECK od_code observe_start(observe *o, od_error *err);
+/* Logs where; once the server is known to start. */
+void observe_log(const observe *o);
+/* From here on nothing is read. NULL allowed. */
+void observe_stop(observe *o);
+/* After all that counts in its metrics. NULL allowed. */
+void observe_free(observe *o);
+
+#endif
