@@ -5,6 +5,7 @@
 #include "openduck/default_database.hpp"
 #include "openduck/forward.hpp"
 #include "openduck/refresh.hpp"
+#include "openduck/run.hpp"
 #include "openduck/secret.hpp"
 #include "openduck/server_value.hpp"
 #include "openduck/write_copy.hpp"
@@ -27,6 +28,7 @@ DUCKDB_CPP_EXTENSION_ENTRY(openduck, loader) {
 	openduck::RegisterDefaultDatabase(loader);
 	openduck::RegisterSecret(loader);
 	openduck::RegisterRemoteFunctions(loader);
+	openduck::RegisterRun(loader);
 	openduck::RegisterServerValue(loader);
 	openduck::RegisterOptimizer(loader);
 	openduck::RegisterAttach(db, info);
