@@ -114,7 +114,8 @@ out:
 
 /* ---- serving ---- */
 
-void daemon_rpc_options(const od_options *options, od_option listen_option, od_rpc_server_options *out)
+void daemon_rpc_options(const od_options *options, od_option listen_option, const daemon_tls *tls,
+                        od_rpc_server_options *out)
 {
     /* A relay of many slow clients holds a queue and a window for each. */
     enum { SEND_QUEUE = 1 << 20 };
@@ -124,23 +125,26 @@ void daemon_rpc_options(const od_options *options, od_option listen_option, od_r
         .max_message = od_options_size(options, OD_OPT_MAX_MESSAGE),
         .send_queue = SEND_QUEUE,
         .stall_timeout_ms = od_options_ms(options, OD_OPT_STALL_TIMEOUT),
+        .tls = tls->server,
+        .peer_tls = tls->client,
     };
 }
 
-void daemon_task_options(const od_options *options, od_option listen_option, daemon_task *out)
+void daemon_task_options(const od_options *options, od_option listen_option, const daemon_tls *tls, daemon_task *out)
 {
     *out = (daemon_task){
+        .tls = tls,
         .listen = od_options_str(options, listen_option),
         .open = od_options_secret(options, OD_OPT_TOKEN)->len == 0,
         .options = options,
     };
 }
 
-void daemon_url(const char *listen, uint16_t port, char *out, size_t size)
+void daemon_url(const char *listen, uint16_t port, bool tls, char *out, size_t size)
 {
     const char *colon = strrchr(listen, ':');
 
-    snprintf(out, size, "http://%.*s:%u", (int)(colon ? colon - listen : 0), listen, (unsigned)port);
+    snprintf(out, size, "http%s://%.*s:%u", tls ? "s" : "", (int)(colon ? colon - listen : 0), listen, (unsigned)port);
 }
 
 /* Waits up to MS for one of the signals; 0 if none came. MS < 0: without limit. */
@@ -232,6 +236,8 @@ static void reload(daemon_task *task, od_options **owned)
 
     if (rc == OD_OK)
         rc = take_options(task, fresh, &err);
+    if (rc == OD_OK)
+        rc = daemon_tls_reload(task->tls, &err);
     if (rc != OD_OK) {
         od_log(OD_LOG_WARN, task->role, "cannot reload: the options stay as they were", "why=%s",
                od_log_quote(err.message, why, sizeof why));
@@ -283,12 +289,15 @@ void daemon_run(daemon_task *task)
     char url[400];
     int got;
 
-    daemon_url(task->listen, od_rpc_server_port(task->server), url, sizeof url);
+    daemon_url(task->listen, od_rpc_server_port(task->server), task->tls->server != NULL, url, sizeof url);
     od_log(OD_LOG_INFO, task->role, "started", "version=%s duckdb=%s pid=%d", OD_VERSION, od_engine_version(),
            (int)getpid());
     if (task->open)
         od_log(OD_LOG_WARN, task->role, "no token is set: whoever reaches this address may run SQL", "url=%s", url);
     observe_log(task->observe);
+    if (!task->tls->server && !od_listen_is_loopback(task->listen))
+        od_log(OD_LOG_WARN, task->role, "token and data pass this address in clear text: --tls-cert encrypts them",
+               "url=%s", url);
     od_log(OD_LOG_INFO, task->role, "ready", "url=%s", url);
     printf("ready %s\n", url);
     fflush(stdout);

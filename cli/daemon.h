@@ -19,8 +19,22 @@ OD_MUST_CHECK od_code daemon_open_engine(const od_options *options, od_engine **
 /* For od_worker_options.on_fatal, on any thread: has daemon_run end the process with EXIT_FAILED. */
 void daemon_fatal(void *unused, const char *why);
 
+/* What a process listens with and dials with; each NULL if not opened. */
+typedef struct {
+    od_tls *server, *client;
+} daemon_tls;
+
+/* The server's of --tls-cert and --tls-key; none without them. */
+OD_MUST_CHECK od_code daemon_tls_open(const od_options *options, daemon_tls *tls, od_error *err);
+/* The client's of --tls-ca, which shows the same certificate. */
+OD_MUST_CHECK od_code daemon_tls_open_client(const od_options *options, daemon_tls *tls, od_error *err);
+/* Reads the files of both again, as SIGHUP asks for. */
+OD_MUST_CHECK od_code daemon_tls_reload(const daemon_tls *tls, od_error *err);
+void daemon_tls_close(daemon_tls *tls);
+
 typedef struct {
     od_rpc_server *server;
+    const daemon_tls *tls;
     const char *role; /* "serve" */
     const char *listen;
     bool open;                 /* there is no token */
@@ -34,10 +48,11 @@ typedef struct {
 } daemon_task;
 
 /* Fill in what all servers share. */
-void daemon_rpc_options(const od_options *options, od_option listen_option, od_rpc_server_options *out);
-void daemon_task_options(const od_options *options, od_option listen_option, daemon_task *out);
-/* "http://HOST:PORT" of LISTEN with the port that was taken. */
-void daemon_url(const char *listen, uint16_t port, char *out, size_t size);
+void daemon_rpc_options(const od_options *options, od_option listen_option, const daemon_tls *tls,
+                        od_rpc_server_options *out);
+void daemon_task_options(const od_options *options, od_option listen_option, const daemon_tls *tls, daemon_task *out);
+/* "http://HOST:PORT" of LISTEN with the port that was taken; TLS: "https://...". */
+void daemon_url(const char *listen, uint16_t port, bool tls, char *out, size_t size);
 /* Logs the start, prints the ready line, waits for a signal, drains. SIGHUP reads the options again, and keeps the old
  * ones if that fails. Nothing is logged before, so that what keeps a
  * server from starting is one line. */

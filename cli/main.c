@@ -49,6 +49,11 @@ od_code command_connect(const od_options *options, const char *database, const o
 {
     const od_secret *token = od_options_secret(options, OD_OPT_TOKEN);
     od_remote_options remote = wanted ? *wanted : (od_remote_options){0};
+    const od_tls_files files = {
+        .cert = od_options_str(options, OD_OPT_CLIENT_TLS_CERT),
+        .key = od_options_str(options, OD_OPT_CLIENT_TLS_KEY),
+        .ca = od_options_str(options, OD_OPT_TLS_CA),
+    };
     char name[1024];
     od_code rc;
 
@@ -62,10 +67,17 @@ od_code command_connect(const od_options *options, const char *database, const o
     if (database && strlen(database) >= sizeof name)
         return od_fail(err, OD_E_INVALID, "--database is above %zu bytes", sizeof name - 1);
     snprintf(name, sizeof name, "%s", database ? database : "");
+    if (remote.endpoint.tls) {
+        rc = od_tls_create_client(&files, &remote.tls, err);
+        if (rc != OD_OK)
+            return rc;
+    }
     /* od_remote_create copies both. */
     remote.database = name;
     remote.token = *token;
-    return od_remote_create(&remote, out, err);
+    rc = od_remote_create(&remote, out, err);
+    od_tls_unref(remote.tls);
+    return rc;
 }
 
 /* The value of the flag NAME in ARG, or in NEXT, the argument after it; NULL if ARG is another flag. */

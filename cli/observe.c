@@ -110,7 +110,7 @@ void observe_log(const observe *o)
 
     if (!o->http)
         return;
-    daemon_url(od_options_str(o->options, OD_OPT_METRICS_LISTEN), od_http_server_port(o->http), url, sizeof url);
+    daemon_url(od_options_str(o->options, OD_OPT_METRICS_LISTEN), od_http_server_port(o->http), false, url, sizeof url);
     od_log(OD_LOG_INFO, o->role, "metrics", "url=%s/metrics", url);
 }
 

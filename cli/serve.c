@@ -48,18 +48,18 @@ static od_code reload_gateway(void *arg, const od_options *options, od_error *er
 }
 
 /* Serves with GATEWAY until a signal ends it. CONNECT_MS: of its calls to workers. */
-static od_code serve(const od_options *options, observe *observer, od_gateway *gateway, int64_t connect_ms,
-                     od_error *err)
+static od_code serve(const od_options *options, observe *observer, od_gateway *gateway, const daemon_tls *tls,
+                     int64_t connect_ms, od_error *err)
 {
     daemon_task task;
     od_rpc_server_options rpc;
     od_code rc;
 
-    daemon_rpc_options(options, OD_OPT_LISTEN, &rpc);
+    daemon_rpc_options(options, OD_OPT_LISTEN, tls, &rpc);
     rpc.methods = od_gateway_methods(&rpc.method_count);
     rpc.service = gateway;
     rpc.connect_timeout_ms = connect_ms;
-    daemon_task_options(options, OD_OPT_LISTEN, &task);
+    daemon_task_options(options, OD_OPT_LISTEN, tls, &task);
     rpc.metrics = observe_metrics(observer);
     task.observe = observer;
     task.role = observe_role(observer);
@@ -93,11 +93,13 @@ int command_serve(const od_options *options)
     od_worker *worker = NULL;
     od_gateway *gateway = NULL;
     observe *observer = NULL;
+    daemon_tls tls = {0};
     od_error err;
     od_code rc;
 
     daemon_block_signals();
     OD_TRY(daemon_check(options, OD_OPT_LISTEN, &err));
+    OD_TRY(daemon_tls_open(options, &tls, &err));
     OD_TRY(daemon_open_engine(options, &engine, &err));
     with_engine.engine = engine;
     OD_TRY(od_worker_create(&with_engine, &worker, &err));
@@ -108,9 +110,10 @@ int command_serve(const od_options *options)
     OD_TRY(observe_create(options, "serve", &observer, &err));
     gateway_options.metrics = observe_metrics(observer);
     OD_TRY(od_gateway_create(&gateway_options, &gateway, &err));
-    OD_TRY(serve(options, observer, gateway, 0, &err));
+    OD_TRY(serve(options, observer, gateway, &tls, 0, &err));
 
 out:
+    daemon_tls_close(&tls);
     od_worker_free(worker);
     od_gateway_free(gateway);
     observe_free(observer);
@@ -159,6 +162,7 @@ int command_gateway(const od_options *options)
     od_gateway *gateway = NULL;
     observe *observer = NULL;
     od_endpoint *workers = NULL;
+    daemon_tls tls = {0};
     od_error err;
     od_code rc;
 
@@ -175,13 +179,17 @@ int command_gateway(const od_options *options)
     gateway_options.hybrid = engine;
     OD_TRY(observe_create(options, "gateway", &observer, &err));
     gateway_options.metrics = observe_metrics(observer);
+    OD_TRY(daemon_tls_open(options, &tls, &err));
+    OD_TRY(daemon_tls_open_client(options, &tls, &err));
+    gateway_options.tls = tls.client;
     OD_TRY(od_gateway_create(&gateway_options, &gateway, &err));
-    OD_TRY(serve(options, observer, gateway, od_options_ms(options, OD_OPT_CONNECT_TIMEOUT), &err));
+    OD_TRY(serve(options, observer, gateway, &tls, od_options_ms(options, OD_OPT_CONNECT_TIMEOUT), &err));
 
 out:
     od_gateway_free(gateway);
     od_engine_close(engine);
     observe_free(observer);
+    daemon_tls_close(&tls);
     od_free(workers);
     if (rc != OD_OK)
         return command_fail("gateway", rc, &err);

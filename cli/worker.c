@@ -72,13 +72,15 @@ static od_code choose_databases(const od_options *options, const od_engine *engi
     return OD_OK;
 }
 
-static od_code join(const od_options *options, const od_engine *engine, uint16_t port, membership *m, od_error *err)
+static od_code join(const od_options *options, const od_engine *engine, uint16_t port, const daemon_tls *tls,
+                    membership *m, od_error *err)
 {
     const char *advertise = od_options_str(options, OD_OPT_ADVERTISE);
     const char *id = od_options_str(options, OD_OPT_WORKER_ID);
     const od_secret *own = od_options_secret(options, OD_OPT_WORKER_TOKEN);
     const od_secret *token = own->len > 0 ? own : od_options_secret(options, OD_OPT_TOKEN);
-    od_remote_options remote = {.connect_timeout_ms = od_options_ms(options, OD_OPT_CONNECT_TIMEOUT), .token = *token};
+    od_remote_options remote = {
+        .connect_timeout_ms = od_options_ms(options, OD_OPT_CONNECT_TIMEOUT), .token = *token, .tls = tls->client};
     od_code rc;
 
     rc = od_endpoint_parse(od_slice_str(od_options_str(options, OD_OPT_GATEWAY)), &remote.endpoint, err);
@@ -86,7 +88,7 @@ static od_code join(const od_options *options, const od_engine *engine, uint16_t
         rc = od_remote_create(&remote, &m->remote, err);
     if (rc != OD_OK)
         return rc;
-    daemon_url(od_options_str(options, OD_OPT_WORKER_LISTEN), port, m->url, sizeof m->url);
+    daemon_url(od_options_str(options, OD_OPT_WORKER_LISTEN), port, tls->server != NULL, m->url, sizeof m->url);
     m->registration = (od_registration){
         .endpoint = advertise[0] ? advertise : m->url,
         .compute_context = od_options_str(options, OD_OPT_COMPUTE_CONTEXT),
@@ -130,24 +132,27 @@ int command_worker(const od_options *options)
         .transaction_idle_ms = od_options_ms(options, OD_OPT_TRANSACTION_IDLE_TIMEOUT),
     };
     membership m = {0};
-    daemon_task task;
+    daemon_tls tls = {0};
+    daemon_task task = {0};
     od_rpc_server_options rpc;
     od_engine *engine = NULL;
     od_worker *worker = NULL;
     od_error err;
     od_code rc;
 
-    daemon_task_options(options, OD_OPT_WORKER_LISTEN, &task);
-    task.role = "worker";
-    task.arg = &m;
-    task.drain = stop_announcing;
     daemon_block_signals();
     OD_TRY(check_options(options, &err));
     OD_TRY(daemon_check(options, OD_OPT_WORKER_LISTEN, &err));
+    OD_TRY(daemon_tls_open(options, &tls, &err));
+    OD_TRY(daemon_tls_open_client(options, &tls, &err));
+    daemon_task_options(options, OD_OPT_WORKER_LISTEN, &tls, &task);
+    task.role = "worker";
+    task.arg = &m;
+    task.drain = stop_announcing;
     OD_TRY(daemon_open_engine(options, &engine, &err));
     worker_options.engine = engine;
     OD_TRY(od_worker_create(&worker_options, &worker, &err));
-    daemon_rpc_options(options, OD_OPT_WORKER_LISTEN, &rpc);
+    daemon_rpc_options(options, OD_OPT_WORKER_LISTEN, &tls, &rpc);
     rpc.methods = od_worker_methods(&rpc.method_count);
     rpc.service = worker;
     OD_TRY(observe_create(options, "worker", &task.observe, &err));
@@ -156,7 +161,7 @@ int command_worker(const od_options *options)
     OD_TRY(od_rpc_server_start(&rpc, &task.server, &err));
     OD_TRY(observe_start(task.observe, &err));
     if (od_options_str(options, OD_OPT_GATEWAY)[0])
-        OD_TRY(join(options, engine, od_rpc_server_port(task.server), &m, &err));
+        OD_TRY(join(options, engine, od_rpc_server_port(task.server), &tls, &m, &err));
     daemon_run(&task);
 
 out:
@@ -166,6 +171,7 @@ out:
     od_worker_free(worker);
     observe_free(task.observe);
     od_engine_close(engine);
+    daemon_tls_close(&tls);
     if (rc != OD_OK)
         return command_fail("worker", rc, &err);
     od_log(OD_LOG_INFO, "worker", "stopped", "pid=%d", (int)getpid());

@@ -71,7 +71,7 @@ function(od_test_links target)
     get_property(rooms GLOBAL PROPERTY od_rooms)
     target_include_directories(${target} PRIVATE "${CMAKE_SOURCE_DIR}/tests" "${CMAKE_SOURCE_DIR}/ext")
     target_link_libraries(${target} PRIVATE od_flags $<TARGET_NAME_IF_EXISTS:od_test_support> od_server_host ${rooms}
-        $<TARGET_NAME_IF_EXISTS:od_proto> od_nghttp2 od_nanoarrow duckdb_c OpenSSL::SSL Threads::Threads)
+        $<TARGET_NAME_IF_EXISTS:od_proto> od_nghttp2 od_nanoarrow duckdb_c od_openssl Threads::Threads)
 endfunction()
 
 # od_unit_tests(): a binary and a ctest for each tests/unit/**/test_*.c.
@@ -141,7 +141,7 @@ function(od_extension name)
     set_target_properties(${target} PROPERTIES
         PREFIX "" OUTPUT_NAME "${name}" LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/ext/unsigned"
         CXX_STANDARD 17 CXX_EXTENSIONS OFF LINKER_LANGUAGE CXX CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
-        INSTALL_RPATH "$ORIGIN" BUILD_WITH_INSTALL_RPATH ON)
+        INSTALL_RPATH "$ORIGIN" BUILD_WITH_INSTALL_RPATH ON OD_OWN_OPENSSL ON)
     target_include_directories(${target} PRIVATE "${CMAKE_SOURCE_DIR}/ext")
     target_compile_definitions(${target} PRIVATE DUCKDB_BUILD_LOADABLE_EXTENSION
         OD_VERSION="${PROJECT_VERSION}" OD_DUCKDB_VERSION="v${OD_DUCKDB_VERSION}")

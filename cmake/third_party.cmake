@@ -12,6 +12,17 @@ string(REGEX REPLACE "^duckdb +" "" OD_DUCKDB_VERSION "${line}")
 
 find_package(Threads REQUIRED)
 find_package(OpenSSL 3.0 REQUIRED)
+# OpenSSL, for query/rpc. Programs take the system's, which gets the system's updates. What is loaded into a foreign process (target
+# property OD_OWN_OPENSSL) has one of its own inside, with hidden symbols: docs/decisions/0007-tls.md.
+add_library(od_openssl INTERFACE)
+target_include_directories(od_openssl SYSTEM INTERFACE "${OPENSSL_INCLUDE_DIR}")
+foreach(part ssl crypto)
+    find_library(OPENSSL_${part}_ARCHIVE lib${part}.a REQUIRED)
+    set(own "$<BOOL:$<TARGET_PROPERTY:OD_OWN_OPENSSL>>")
+    string(REPLACE "ssl" "SSL" shared "${part}")
+    string(REPLACE "crypto" "Crypto" shared "${shared}")
+    target_link_libraries(od_openssl INTERFACE "$<${own}:${OPENSSL_${part}_ARCHIVE}>" "$<$<NOT:${own}>:OpenSSL::${shared}>")
+endforeach()
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(PROTOBUF_C REQUIRED IMPORTED_TARGET libprotobuf-c)
 # Linked in where the archive is there, so that programs and the extension run on hosts without the library.

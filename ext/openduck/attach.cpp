@@ -1,6 +1,7 @@
 #include "openduck/attach.hpp"
 
 #include "openduck/secret.hpp"
+#include "openduck/tls.hpp"
 #include "openduck/transaction.hpp"
 
 #include "duckdb/common/file_system.hpp"
@@ -63,9 +64,14 @@ public:
 		    OD_OK) {
 			ThrowError(err);
 		}
+		if (tls_asked && !result.endpoint.tls) {
+			throw BinderException("ATTACH: TLS_CA, TLS_CERT and TLS_KEY need an endpoint that begins with https://");
+		}
+		SetTls(result, {tls_ca.text, tls_cert.text, tls_key.text});
 		result.connect_timeout_ms = ConnectTimeoutMs(context);
 		result.execute_timeout_ms = ExecuteTimeoutMs(context);
 		if (od_secret_set(&result.token, od_slice_of(token.text.data(), token.text.size()), &err) != OD_OK) {
+			od_remote_options_release(&result);
 			ThrowError(err);
 		}
 		result.database = od_strdup(database.text.c_str());
@@ -93,10 +99,13 @@ private:
 				database.Offer(text);
 			} else if (key == "secret") {
 				secret.Offer(text);
+			} else if (key == "tls_ca" || key == "tls_cert" || key == "tls_key") {
+				(key == "tls_ca" ? tls_ca : key == "tls_cert" ? tls_cert : tls_key).Offer(text);
+				tls_asked = true;
 			} else {
 				throw BinderException(
 				    "ATTACH: unknown option \"%s\" for an openduck database; ENDPOINT, TOKEN, SECRET, "
-				    "DATABASE and READ_ONLY are known",
+				    "DATABASE, TLS_CA, TLS_CERT, TLS_KEY and READ_ONLY are known",
 				    option.first);
 			}
 		}
@@ -151,6 +160,9 @@ private:
 		offer(endpoint, "endpoint");
 		offer(token, "token");
 		offer(database, "database");
+		offer(tls_ca, "tls_ca");
+		offer(tls_cert, "tls_cert");
+		offer(tls_key, "tls_key");
 	}
 
 	void ReadEnvironment() {
@@ -162,11 +174,23 @@ private:
 		};
 		offer(endpoint, "OPENDUCK_ENDPOINT");
 		offer(token, "OPENDUCK_TOKEN");
+		auto files = TlsFiles::FromEnvironment();
+		tls_ca.Offer(files.ca);
+		// A key belongs to its certificate: the two come from one place.
+		if (!tls_cert.is_set && !tls_key.is_set) {
+			tls_cert.Offer(files.cert);
+			tls_key.Offer(files.key);
+		}
 	}
 
 	Given endpoint;
 	Given token;
 	Given secret;
+	Given tls_ca;
+	Given tls_cert;
+	Given tls_key;
+	//! By options of the statement, which ask for TLS and nothing else.
+	bool tls_asked = false;
 };
 
 //! Without AS, DuckDB has made the alias from the whole path, and '/' and '?' lead it astray. True if it is such an alias.
@@ -194,8 +218,9 @@ unique_ptr<Catalog> Attach(optional_ptr<StorageExtensionInfo> storage_info, Clie
 		db.SetName(target.database.text);
 	}
 	auto remote_options = target.RemoteOptions(context);
+	string scheme = remote_options.endpoint.tls ? "https://" : "";
 	auto remote = Remote::Create(remote_options);
-	auto shown = "openduck:" + target.database.text + "?endpoint=" + remote->Authority();
+	auto shown = "openduck:" + target.database.text + "?endpoint=" + scheme + remote->Authority();
 	auto shared_info = static_cast<OpenDuckStorageInfo &>(*storage_info).shared_from_this();
 	auto catalog = make_uniq<OpenDuckCatalog>(db, std::move(remote), std::move(shared_info), shown);
 	// The path as it was written may hold the token.

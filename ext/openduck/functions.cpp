@@ -14,6 +14,7 @@
 #include "duckdb/transaction/meta_transaction.hpp"
 #include "openduck/catalog.hpp"
 #include "openduck/scan.hpp"
+#include "openduck/tls.hpp"
 #include "openduck/transaction.hpp"
 
 extern "C" {
@@ -212,12 +213,14 @@ static unique_ptr<FunctionData> RemoteBind(ClientContext &context, TableFunction
 	if (od_endpoint_parse(od_slice_of(endpoint.data(), endpoint.size()), &options.endpoint, &err) != OD_OK) {
 		ThrowError(err);
 	}
+	SetTls(options, TlsFiles::FromEnvironment());
 	options.connect_timeout_ms = ConnectTimeoutMs(context);
 	options.execute_timeout_ms = ExecuteTimeoutMs(context);
 	auto &token = input.inputs[1];
 	if (!token.IsNull()) {
 		auto text = token.GetValue<string>();
 		if (od_secret_set(&options.token, od_slice_of(text.data(), text.size()), &err) != OD_OK) {
+			od_remote_options_release(&options);
 			ThrowError(err);
 		}
 	}

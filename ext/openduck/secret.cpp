@@ -8,6 +8,7 @@ namespace openduck {
 
 static constexpr const char *TYPE = "openduck";
 static constexpr const char *PROVIDER = "config";
+static constexpr const char *KEYS[] = {"endpoint", "token", "database", "tls_ca", "tls_cert", "tls_key"};
 
 static unique_ptr<BaseSecret> CreateOpenDuckSecret(ClientContext &context, CreateSecretInput &input) {
 	auto scope = input.scope;
@@ -15,10 +16,11 @@ static unique_ptr<BaseSecret> CreateOpenDuckSecret(ClientContext &context, Creat
 		scope.push_back("openduck:");
 	}
 	auto secret = make_uniq<KeyValueSecret>(scope, input.type, input.provider, input.name);
-	for (auto key : {"endpoint", "token", "database"}) {
+	for (auto key : KEYS) {
 		secret->TrySetValue(key, input);
 	}
-	secret->redact_keys = {"token"};
+	// A path is no secret, but who mistakes the field puts the key itself there.
+	secret->redact_keys = {"token", "tls_key"};
 	return std::move(secret);
 }
 
@@ -34,7 +36,7 @@ void RegisterSecret(ExtensionLoader &loader) {
 	function.secret_type = TYPE;
 	function.provider = PROVIDER;
 	function.function = CreateOpenDuckSecret;
-	for (auto key : {"endpoint", "token", "database"}) {
+	for (auto key : KEYS) {
 		function.named_parameters[key] = LogicalType::VARCHAR;
 	}
 	loader.RegisterFunction(function);

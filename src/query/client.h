@@ -18,6 +18,7 @@ typedef struct {
     int64_t execute_timeout_ms; /* longest wait for the next chunk; 0: 300,000; negative: no limit */
     int64_t cancel_timeout_ms;  /* 0: 10,000 */
     size_t max_message;         /* that is taken; 0: OD_RPC_MAX_MESSAGE */
+    od_tls *tls;                /* for https:// (referenced); NULL: one that trusts the system's CAs */
 } od_remote_options;
 
 void od_remote_options_release(od_remote_options *options);

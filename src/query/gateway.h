@@ -35,6 +35,7 @@ typedef struct {
         *host; /* reads statements, for routing and for what may be tried again; borrowed; NULL: nobody does */
     const char *version;       /* for status; borrowed */
     od_metrics *metrics;       /* filled with what it does; borrowed, not read once it is freed; NULL: none */
+    od_tls *tls;               /* for probes of https:// workers; referenced; NULL: one that trusts the system's CAs */
     unsigned max_transactions; /* open at remote workers at once; 0: 256 */
     int64_t
         transaction_idle_ms; /* one that nothing passes for is forgotten and rolled back; 0: 300,000; negative: no limit */
@@ -66,5 +67,6 @@ unsigned od_gateway_transactions(od_gateway *gateway); /* pinned to remote worke
 
 /* For any server: LISTEN ("HOST:PORT") on an address that is not loopback needs a token. OD_E_INVALID says so. */
 OD_MUST_CHECK od_code od_listen_check(const char *listen, const od_secret *token, od_error *err);
+bool od_listen_is_loopback(const char *listen);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * Knows messages only as bytes. Two ways in: a blocking client that polls in its caller's thread (od_call), and
  * event-driven calls on the loops of a server (od_rpc_call), both server-side and, for relays, client-side.
- * Plain text only (h2c with prior knowledge); "https://" is refused, never downgraded.
+ * "http://" is plain text (h2c with prior knowledge), "https://" TLS, and neither ever turns into the other.
  * gRPC's rules: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
  *
  * Limits: a message of more than max_message bytes (default 64 MiB) is OD_E_TOO_LARGE on the side that sees it first,
@@ -50,15 +50,40 @@ typedef struct {
 
 /* ---- endpoints -------------------------------------------------------------------------------------------------- */
 
-/* "http://HOST:PORT", "HOST:PORT", "[::1]:7878", "http://HOST" (port 7878). */
+/* "http://HOST:PORT", "HOST:PORT", "[::1]:7878", "http://HOST" (port 7878); "https://..." for TLS. */
 typedef struct {
     char host[256]; /* without brackets */
     uint16_t port;
+    bool tls;
     char authority[280]; /* for :authority and messages: "host:port", IPv6 in brackets */
 } od_endpoint;
 
-/* OD_E_INVALID names what is wrong; OD_E_NOT_IMPLEMENTED for https://. User info in the URL is refused without echoing it. */
+/* OD_E_INVALID names what is wrong. User info in the URL is refused without echoing it. */
 OD_MUST_CHECK od_code od_endpoint_parse(od_slice text, od_endpoint *out, od_error *err);
+
+/* ---- TLS ---------------------------------------------------------------------------------------------------------- */
+
+/* Certificates and whom to trust, for any number of connections. Counted; any thread. */
+typedef struct od_tls od_tls;
+
+/* Paths of PEM files; NULL or empty: none. */
+typedef struct {
+    const char *cert; /* our certificate, then those between it and its CA */
+    const char *key;  /* of the certificate, not encrypted */
+    const char
+        *ca; /* client: CAs of servers; none: the system's. Server: CAs of clients; none: clients show no certificate */
+} od_tls_files;
+
+/* Reads FILES (copied). Of a server: CERT and KEY are needed, and with CA a client that shows no certificate of it is refused. Of a
+ * client (NULL: no files): a server is accepted if its certificate is of a CA, is valid now, and is for the endpoint's host; CERT is shown
+ * to a server that asks.
+ *   OD_E_INVALID  a file cannot be used; says which, and nothing of what is in it */
+OD_MUST_CHECK od_code od_tls_create_server(const od_tls_files *files, od_tls **out, od_error *err);
+OD_MUST_CHECK od_code od_tls_create_client(const od_tls_files *files, od_tls **out, od_error *err);
+/* Reads the files again, for connections to come. On failure nothing has changed. */
+OD_MUST_CHECK od_code od_tls_reload(od_tls *tls, od_error *err);
+od_tls *od_tls_ref(od_tls *tls); /* NULL allowed */
+void od_tls_unref(od_tls *tls);  /* NULL allowed */
 
 /* ---- blocking client --------------------------------------------------------------------------------------------- */
 
@@ -67,9 +92,10 @@ typedef struct od_call od_call;
 
 typedef struct {
     od_endpoint endpoint;
-    int64_t connect_timeout_ms; /* 0: 5000 */
+    int64_t connect_timeout_ms; /* with the TLS handshake; 0: 5000 */
     size_t max_message;         /* 0: OD_RPC_MAX_MESSAGE */
     size_t max_idle;            /* idle connections kept; 0: 8 */
+    od_tls *tls;                /* a client's, for https:// (referenced); NULL: one that trusts the system's CAs */
 } od_channel_options;
 
 /* A pool of connections to one endpoint; one running call has one connection to itself. No thread, no global; after a
@@ -160,12 +186,14 @@ typedef struct {
     size_t send_queue;          /* unsent bytes of a call at which od_rpc_call_room is false; 0: 2 MiB */
     unsigned max_streams;       /* concurrent streams a connection; 0: 256 */
     unsigned max_connections;   /* 0: 4096; further ones are closed at once */
-    int64_t connect_timeout_ms; /* relayed calls; 0: 5000 */
+    int64_t connect_timeout_ms; /* relayed calls, and the TLS handshake of who connects; 0: 5000 */
     int64_t stall_timeout_ms; /* a call whose peer takes no byte for so long, with bytes waiting, is reset; 0: 300000 */
     const od_rpc_method *methods;
     size_t method_count;
     void *service;
     od_metrics *metrics; /* of its calls and connections; borrowed; NULL: none */
+    od_tls *tls;      /* a server's (referenced); NULL: plain text. What does not begin with a handshake is refused */
+    od_tls *peer_tls; /* a client's (referenced), for relayed calls to https://; NULL: those fail */
     int64_t
         ping_after_ms; /* a connection without calls is asked after so long, and dropped after as long again; 0: 60000 */
 } od_rpc_server_options;
@@ -215,7 +243,7 @@ int od_rpc_call_status(const od_rpc_call *call, const char **message);
 
 /* Relay: opens a client-side call to ENDPOINT on the loop of LIKE (a server-side call), over a connection that the loop keeps
  * for that endpoint. Events come on the same loop. Connecting goes on in the background: a failure is told by on_gone
- * (OD_E_UNAVAILABLE). Half-closing is by LAST of od_rpc_call_send_last. */
+ * (OD_E_UNAVAILABLE). OD_E_INVALID: ENDPOINT is https:// and the server has no peer_tls. Half-closing is by LAST of od_rpc_call_send_last. */
 OD_MUST_CHECK od_code od_rpc_call_open(od_rpc_call *like, const od_endpoint *endpoint, const char *path,
                                        od_deadline grpc_deadline, const od_rpc_events *events, void *user,
                                        od_rpc_call **out, od_error *err);

@@ -133,11 +133,13 @@ def aligned(stream, align=64):
 class FakeServer:
     """Answers ExecuteFragment with what `behave(request, answer)` yields; by default what a right server would.
 
+    With CREDENTIALS (grpc.ssl_server_credentials) it speaks TLS.
+
     `answer(request)` is that default: chunks of a real DuckDB's result, in the format that was asked for. Yielded
     items are
     chunks, or bytes sent as they are. What was asked is in `requests`."""
 
-    def __init__(self, *statements, behave=None, rows_per_payload=2048):
+    def __init__(self, *statements, behave=None, rows_per_payload=2048, credentials=None):
         import duckdb
 
         self.db = duckdb.connect(config={"storage_compatibility_version": "latest"})
@@ -152,7 +154,10 @@ class FakeServer:
         self.version = 7
         self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(16), options=services.CHANNEL_OPTIONS)
         self.server.add_generic_rpc_handlers((_Handler(self),))
-        self.url = "http://127.0.0.1:%d" % self.server.add_insecure_port("127.0.0.1:0")
+        if credentials:
+            self.url = "https://127.0.0.1:%d" % self.server.add_secure_port("127.0.0.1:0", credentials)
+        else:
+            self.url = "http://127.0.0.1:%d" % self.server.add_insecure_port("127.0.0.1:0")
         self.server.start()
 
     def __enter__(self):

@@ -105,12 +105,15 @@ def stubs():
 
 
 class Remote:
-    """A grpcio client, as independent of ours as can be."""
+    """A grpcio client, as independent of ours as can be. CREDENTIALS: grpc.ssl_channel_credentials, for https://."""
 
-    def __init__(self, url, token=""):
-        self.target = url.removeprefix("http://")
+    def __init__(self, url, token="", credentials=None):
+        self.target = url.split("://")[-1]
         self.token = token
-        self.channel = grpc.insecure_channel(self.target, options=CHANNEL_OPTIONS)
+        if credentials:
+            self.channel = grpc.secure_channel(self.target, credentials, options=CHANNEL_OPTIONS)
+        else:
+            self.channel = grpc.insecure_channel(self.target, options=CHANNEL_OPTIONS)
         pb = stubs()
         self.execution = pb.ExecutionServiceStub(self.channel)
         self.status_service = pb.StatusServiceStub(self.channel)
@@ -277,7 +280,7 @@ class Daemon:
             self.check_reports()
 
     def _ready(self):
-        found = re.search(r"^ready (http://\S+)", self.stdout(), re.M)
+        found = re.search(r"^ready (https?://\S+)", self.stdout(), re.M)
         if found:
             return found[1]
         if self.proc.poll() is not None:

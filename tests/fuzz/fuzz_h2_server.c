@@ -69,7 +69,12 @@ static ssize_t on_write(void *arg, const struct iovec *iov, int count)
     return (ssize_t)(iov[0].iov_len > 7 ? iov[0].iov_len - iov[0].iov_len / 3 : iov[0].iov_len);
 }
 
-static const od_h2_hooks HOOKS = {on_open, on_request, on_received, on_event, on_event, on_write};
+static const od_h2_hooks HOOKS = {.open = on_open,
+                                  .request = on_request,
+                                  .received = on_received,
+                                  .drained = on_event,
+                                  .closed = on_event,
+                                  .write = on_write};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "support/certificates.h"
 #include "base/banned.h"
 
 /* One call: of which method, and what is left to send. */
@@ -488,12 +489,39 @@ const od_rpc_method RPC_SERVICE_METHODS[] = {
 };
 const size_t RPC_SERVICE_METHOD_COUNT = sizeof RPC_SERVICE_METHODS / sizeof *RPC_SERVICE_METHODS;
 
+static bool with_tls;
+
+void rpc_service_use_tls(bool on)
+{
+    with_tls = on;
+    if (on)
+        setenv("SSL_CERT_FILE", certificate_path("ca.pem"), 1);
+}
+
+void rpc_service_url(const char *host, uint16_t port, char out[64])
+{
+    snprintf(out, 64, "http%s://%s:%u", with_tls ? "s" : "", host, port);
+}
+
+static void add_tls(od_rpc_server_options *options)
+{
+    const od_tls_files files = {.cert = certificate_path("server.pem"), .key = certificate_path("server.key")};
+    od_error err = {0};
+
+    if (od_tls_create_server(&files, &options->tls, &err) != OD_OK ||
+        od_tls_create_client(NULL, &options->peer_tls, &err) != OD_OK)
+        die("tls", &err);
+}
+
 od_rpc_server *rpc_service_start(rpc_service *service, const od_rpc_server_options *options)
 {
     od_rpc_server_options all = options ? *options : (od_rpc_server_options){0};
+    bool add = with_tls && !all.tls && !all.peer_tls;
     od_rpc_server *server;
     od_error err = {0};
 
+    if (add)
+        add_tls(&all);
     if (!all.listen)
         all.listen = "127.0.0.1:0";
     all.methods = RPC_SERVICE_METHODS;
@@ -501,6 +529,10 @@ od_rpc_server *rpc_service_start(rpc_service *service, const od_rpc_server_optio
     all.service = service;
     if (od_rpc_server_start(&all, &server, &err) != OD_OK)
         die("server", &err);
+    if (add) {
+        od_tls_unref(all.tls);
+        od_tls_unref(all.peer_tls);
+    }
     return server;
 }
 
@@ -508,10 +540,10 @@ od_channel *rpc_channel_to(uint16_t port)
 {
     od_channel_options options = {0};
     od_channel *channel = NULL;
-    char text[32];
+    char text[64];
     od_error err = {0};
 
-    snprintf(text, sizeof text, "127.0.0.1:%u", port);
+    rpc_service_url("127.0.0.1", port, text);
     if (od_endpoint_parse(od_slice_str(text), &options.endpoint, &err) != OD_OK ||
         od_channel_create(&options, &channel, &err) != OD_OK)
         die("channel", &err);

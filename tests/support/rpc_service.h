@@ -39,6 +39,12 @@ bool rpc_service_wait_up_gone(rpc_service *service, unsigned gone);
 bool rpc_service_wait_messages(rpc_service *service, unsigned messages);
 bool rpc_service_wait_opened(rpc_service *service, unsigned opened);
 
+/* From here on the servers and channels below speak TLS, or plain text again. Any https:// endpoint of this process is then checked
+ * against the test's own CA. */
+void rpc_service_use_tls(bool on);
+/* "http://HOST:PORT", or "https://..." */
+void rpc_service_url(const char *host, uint16_t port, char out[64]);
+
 /* A server with this service on a free loopback port; aborts on failure. */
 od_rpc_server *rpc_service_start(rpc_service *service, const od_rpc_server_options *options);
 od_channel *rpc_channel_to(uint16_t port);

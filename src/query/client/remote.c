@@ -13,6 +13,7 @@ void od_remote_options_release(od_remote_options *options)
         return;
     od_secret_release(&options->token);
     od_free(options->database);
+    od_tls_unref(options->tls);
     *options = (od_remote_options){0};
 }
 
@@ -28,7 +29,8 @@ od_code od_remote_create(const od_remote_options *options, od_remote **out, od_e
 {
     const od_channel_options channel = {.endpoint = options->endpoint,
                                         .connect_timeout_ms = options->connect_timeout_ms,
-                                        .max_message = options->max_message};
+                                        .max_message = options->max_message,
+                                        .tls = options->tls};
     od_remote *remote;
     od_code rc;
 

@@ -98,8 +98,8 @@ bool worker_entry_declares(const worker_entry *w, const od_registration *what, c
 {
     const char *context = what->compute_context ? what->compute_context : "";
 
-    return w->max_concurrency == what->max_concurrency && strcmp(w->endpoint.authority, endpoint->authority) == 0 &&
-           strcmp(w->compute_context, context) == 0 &&
+    return w->max_concurrency == what->max_concurrency && w->endpoint.tls == endpoint->tls &&
+           strcmp(w->endpoint.authority, endpoint->authority) == 0 && strcmp(w->compute_context, context) == 0 &&
            names_equal(w->databases, w->database_count, what->databases, what->database_count) &&
            names_equal(w->table_names, w->table_count, what->tables, what->table_count);
 }

@@ -16,6 +16,7 @@ enum { THREADS = 4, CONNECT_MS = 1000, ANSWER_MS = 5000, RETRY_MS = 1000 };
 struct prober {
     registry *registry;
     od_secret token;
+    od_tls *tls;
     int64_t interval_ms;
     pthread_t threads[THREADS];
     size_t thread_count;
@@ -69,7 +70,8 @@ bool probe_is_up(od_code code, const od_status *status, const od_error *err, con
 
 static od_code ask(prober *p, worker_entry *w, od_status *status, od_error *err)
 {
-    od_remote_options options = {.endpoint = w->endpoint, .connect_timeout_ms = CONNECT_MS, .token = p->token};
+    od_remote_options options = {
+        .endpoint = w->endpoint, .connect_timeout_ms = CONNECT_MS, .token = p->token, .tls = p->tls};
     od_code rc = OD_OK;
 
     *status = (od_status){0};
@@ -154,7 +156,7 @@ static od_code start_threads(prober *p, od_error *err)
     return rc == 0 ? OD_OK : od_fail_errno(err, OD_E_IO, rc, "cannot start a thread");
 }
 
-od_code prober_start(registry *r, const od_secret *token, int64_t interval_ms, prober **out, od_error *err)
+od_code prober_start(registry *r, const od_secret *token, od_tls *tls, int64_t interval_ms, prober **out, od_error *err)
 {
     prober *p = od_calloc(1, sizeof *p);
     od_code rc;
@@ -164,6 +166,7 @@ od_code prober_start(registry *r, const od_secret *token, int64_t interval_ms, p
         return od_fail(err, OD_E_NO_MEMORY, "out of memory for probes");
     init_lock(p);
     p->registry = r;
+    p->tls = od_tls_ref(tls);
     p->interval_ms = interval_ms;
     OD_TRY(od_secret_set(&p->token, od_slice_of(token->value, token->len), err));
     OD_TRY(start_threads(p, err));
@@ -198,5 +201,6 @@ void prober_stop(prober *p)
     pthread_cond_destroy(&p->changed);
     pthread_mutex_destroy(&p->lock);
     od_secret_release(&p->token);
+    od_tls_unref(p->tls);
     od_free(p);
 }

@@ -8,8 +8,8 @@
 typedef struct prober prober;
 
 /* Asks each worker of R every INTERVAL_MS, one that does not answer every second, and tells R. TOKEN is what their Status wants;
- * copied. R must outlive it. */
-OD_MUST_CHECK od_code prober_start(registry *r, const od_secret *token, int64_t interval_ms, prober **out,
+ * copied. TLS (referenced; NULL: as a channel's) is for those at https://. R must outlive it. */
+OD_MUST_CHECK od_code prober_start(registry *r, const od_secret *token, od_tls *tls, int64_t interval_ms, prober **out,
                                    od_error *err);
 /* Waits until each of the static list has been asked once, or UNTIL. */
 void prober_wait(prober *p, od_deadline until);

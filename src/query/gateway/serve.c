@@ -67,8 +67,8 @@ od_code od_gateway_create(const od_gateway_options *options, od_gateway **out, o
     OD_TRY(gateway_stats_init(g, options->metrics, err));
     OD_TRY(janitor_start(g, err));
     if (!g->worker && options->probe_ms >= 0) {
-        OD_TRY(prober_start(g->registry, &g->token, options->probe_ms ? options->probe_ms : DEFAULT_PROBE_MS,
-                            &g->prober, err));
+        OD_TRY(prober_start(g->registry, &g->token, options->tls,
+                            options->probe_ms ? options->probe_ms : DEFAULT_PROBE_MS, &g->prober, err));
         prober_wait(g->prober, od_deadline_in_ms(FIRST_PROBE_MS));
     }
     *out = g;
@@ -313,23 +313,39 @@ static bool loopback(const char *host)
     return inet_pton(AF_INET6, host, &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
 }
 
-od_code od_listen_check(const char *listen, const od_secret *token, od_error *err)
+/* The host of "HOST:PORT", without brackets. */
+static bool host_of(const char *listen, char *host, size_t size)
 {
     const char *colon = strrchr(listen, ':');
-    char host[256];
     size_t len;
 
     if (!colon || colon == listen || !colon[1])
-        return od_fail(err, OD_E_INVALID, "'%s' is no address to listen on: HOST:PORT is", listen);
+        return false;
     len = (size_t)(colon - listen);
     if (listen[0] == '[' && colon[-1] == ']') {
         listen++;
         len -= 2;
     }
-    if (len == 0 || len >= sizeof host)
-        return od_fail(err, OD_E_INVALID, "'%s' is no address to listen on: HOST:PORT is", listen);
+    if (len == 0 || len >= size)
+        return false;
     memcpy(host, listen, len);
     host[len] = '\0';
+    return true;
+}
+
+bool od_listen_is_loopback(const char *listen)
+{
+    char host[256];
+
+    return host_of(listen, host, sizeof host) && loopback(host);
+}
+
+od_code od_listen_check(const char *listen, const od_secret *token, od_error *err)
+{
+    char host[256];
+
+    if (!host_of(listen, host, sizeof host))
+        return od_fail(err, OD_E_INVALID, "'%s' is no address to listen on: HOST:PORT is", listen);
     if ((!token || token->len == 0) && !loopback(host))
         return od_fail(err, OD_E_INVALID,
                        "without a token only a loopback address can be listened on, not '%s': set OPENDUCK_TOKEN",

@@ -1,5 +1,6 @@
 /* The pool of a blocking client's connections. */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include "query/rpc/socket.h"
 #include "base/banned.h"
 
+/* options.tls is the channel's own reference, NULL for a plain endpoint. */
 enum { DEFAULT_CONNECT_MS = 5000, DEFAULT_MAX_IDLE = 8, USER_TIMEOUT_MS = 30000, STALE_READS = 64 };
 
 struct od_channel {
@@ -31,6 +33,15 @@ od_code od_channel_create(const od_channel_options *options, od_channel **out, o
     if (!channel)
         return od_fail(err, OD_E_NO_MEMORY, "out of memory for a channel");
     channel->options = *options;
+    channel->options.tls = options->endpoint.tls ? od_tls_ref(options->tls) : NULL;
+    if (options->endpoint.tls && !options->tls) {
+        od_code rc = od_tls_create_client(NULL, &channel->options.tls, err);
+
+        if (rc != OD_OK) {
+            od_free(channel);
+            return rc;
+        }
+    }
     if (channel->options.connect_timeout_ms <= 0)
         channel->options.connect_timeout_ms = DEFAULT_CONNECT_MS;
     if (channel->options.max_message == 0)
@@ -94,6 +105,7 @@ void od_channel_unref(od_channel *channel)
     take_over(channel);
     free_list(channel->idle);
     pthread_mutex_destroy(&channel->lock);
+    od_tls_unref(channel->options.tls);
     od_free(channel);
 }
 
@@ -114,6 +126,9 @@ void od_client_conn_free(od_client_conn *conn)
     if (!conn)
         return;
     od_h2_free(conn->h2);
+    if (conn->pid == getpid())
+        od_tls_conn_bye(conn->tls);
+    od_tls_conn_free(conn->tls);
     if (conn->fd >= 0)
         close(conn->fd);
     if (conn->wake >= 0)
@@ -134,13 +149,62 @@ static void ignore(void *owner, od_h2_stream *stream)
     (void)owner, (void)stream;
 }
 
-static const od_h2_hooks HOOKS = {.received = ignore, .drained = ignore, .closed = ignore, .write = conn_write};
+static ssize_t tls_write(void *owner, const struct iovec *iov, int count)
+{
+    return od_tls_conn_write(((od_client_conn *)owner)->tls, iov, count);
+}
 
-static od_code make_conn(od_channel *channel, od_deadline deadline, od_interrupt interrupt, od_client_conn **out,
+static int tls_push(void *owner)
+{
+    return od_tls_conn_push(((od_client_conn *)owner)->tls);
+}
+
+static const od_h2_hooks HOOKS = {.received = ignore, .drained = ignore, .closed = ignore, .write = conn_write};
+static const od_h2_hooks TLS_HOOKS = {
+    .received = ignore, .drained = ignore, .closed = ignore, .write = tls_write, .push = tls_push};
+
+static od_code cannot_connect(const od_endpoint *endpoint, const char *why, od_error *err)
+{
+    return od_fail(err, OD_E_UNAVAILABLE, "cannot connect to '%s': %s", endpoint->authority, why);
+}
+
+/* The TLS handshake of a connection whose socket is connected. */
+static od_code shake_hands(od_channel *channel, od_client_conn *conn, od_deadline deadline, od_interrupt interrupt,
+                           od_error *err)
+{
+    const od_endpoint *endpoint = &channel->options.endpoint;
+    od_tls_step step;
+    od_code rc;
+
+    OD_TRY(od_tls_conn_create(channel->options.tls, conn->fd, endpoint->host, &conn->tls, err));
+    while ((step = od_tls_conn_handshake(conn->tls)) == OD_TLS_AGAIN) {
+        short events = (short)(od_tls_conn_unsent(conn->tls) ? POLLIN | POLLOUT : POLLIN);
+        int errnum = od_socket_wait(conn->fd, events, deadline, interrupt);
+
+        if (errnum == ECANCELED)
+            return od_fail(err, OD_E_CANCELLED, "connecting to '%s' was cancelled", endpoint->authority);
+        if (errnum == ETIMEDOUT)
+            return cannot_connect(endpoint, "the TLS handshake timed out", err);
+        if (errnum != 0)
+            return od_socket_connect_failed(endpoint, errnum, err);
+    }
+    /* The server's first bytes may have come with its last of the handshake, and the socket does not tell of them again. */
+    if (step == OD_TLS_FAILED || od_client_conn_read(conn) == OD_READ_LOST)
+        return cannot_connect(endpoint, od_tls_conn_why(conn->tls), err);
+
+out:
+    return rc;
+}
+
+static od_code make_conn(od_channel *channel, od_deadline connect, od_interrupt interrupt, od_client_conn **out,
                          od_error *err)
 {
     const od_h2_options options = {
-        .stream_window = OD_H2_CLIENT_WINDOW, .max_streams = 0, .max_message = channel->options.max_message};
+        .tls = channel->options.tls != NULL,
+        .stream_window = OD_H2_CLIENT_WINDOW,
+        .max_streams = 0,
+        .max_message = channel->options.max_message,
+    };
     od_client_conn *conn = od_calloc(1, sizeof *conn);
     od_code rc;
 
@@ -159,9 +223,11 @@ static od_code make_conn(od_channel *channel, od_deadline deadline, od_interrupt
         rc = od_fail_errno(err, OD_E_UNAVAILABLE, errno, "cannot connect to '%s'", channel->options.endpoint.authority);
         goto out;
     }
-    OD_TRY(od_h2_create(&options, &HOOKS, conn, &conn->h2, err));
-    OD_TRY(od_socket_connect(&channel->options.endpoint, deadline, interrupt, &conn->fd, err));
+    OD_TRY(od_h2_create(&options, options.tls ? &TLS_HOOKS : &HOOKS, conn, &conn->h2, err));
+    OD_TRY(od_socket_connect(&channel->options.endpoint, connect, interrupt, &conn->fd, err));
     od_socket_tune(conn->fd, USER_TIMEOUT_MS);
+    if (options.tls)
+        OD_TRY(shake_hands(channel, conn, connect, interrupt, err));
     *out = conn;
     conn = NULL;
 
@@ -170,12 +236,36 @@ out:
     return rc;
 }
 
+/* Reads the socket once, and takes all that it brought. */
+static od_read_result read_tls(od_client_conn *conn)
+{
+    od_read_result result = OD_READ_NOTHING;
+
+    for (bool fresh = true;; fresh = false) {
+        struct iovec iov[2];
+        int count = od_h2_read_plan(conn->h2, conn->input, iov);
+        ssize_t n = od_tls_conn_read(conn->tls, iov, count, fresh);
+
+        if (n < 0 && errno == EAGAIN)
+            return result;
+        if (n <= 0) {
+            (void)od_h2_break(conn->h2, od_tls_conn_why(conn->tls));
+            return OD_READ_LOST;
+        }
+        if (!od_h2_received(conn->h2, iov, count, (size_t)n))
+            return OD_READ_LOST;
+        result = OD_READ_SOME;
+    }
+}
+
 od_read_result od_client_conn_read(od_client_conn *conn)
 {
     struct iovec iov[2];
     int count = od_h2_read_plan(conn->h2, conn->input, iov);
     ssize_t n;
 
+    if (conn->tls)
+        return read_tls(conn);
     do
         n = readv(conn->fd, iov, count);
     while (n < 0 && errno == EINTR);

@@ -5,13 +5,15 @@
 #include <sys/types.h>
 
 #include "query/rpc/h2.h"
+#include "query/rpc/tls.h"
 
 /* A connection, idle in its channel's pool or lent to one running call. */
 typedef struct od_client_conn {
     struct od_client_conn *next;
     int fd;
-    int wake;  /* eventfd, for od_call_cancel */
-    pid_t pid; /* who made it; after a fork the child only closes its copy */
+    od_tls_conn *tls; /* NULL: plain */
+    int wake;         /* eventfd, for od_call_cancel */
+    pid_t pid;        /* who made it; after a fork the child only closes its copy */
     od_h2 *h2;
     uint8_t *input;
     bool reused; /* has served a call before */

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "query/rpc/server.h"
 #include "query/rpc/socket.h"
 #include "base/banned.h"
@@ -14,12 +15,14 @@ enum {
     READS_A_ROUND = 4, /* so that one fast peer does not keep others waiting */
     USER_TIMEOUT_MORE_MS = 30000
 };
+static const int64_t REFUSED_LOG_NS = 1000000000;
 
-od_conn *od_conn_create(od_loop *loop, bool outgoing)
+od_conn *od_conn_create(od_loop *loop, bool outgoing, bool tls)
 {
     const od_rpc_server_options *o = &loop->server->options;
     const od_h2_options options = {
         .server = !outgoing,
+        .tls = tls,
         .stream_window = outgoing ? (int32_t)o->stream_window : OD_H2_SERVER_WINDOW,
         .max_streams = o->max_streams,
         .max_message = o->max_message,
@@ -28,7 +31,7 @@ od_conn *od_conn_create(od_loop *loop, bool outgoing)
 
     if (!conn)
         return NULL;
-    if (od_h2_create(&options, &OD_SERVER_HOOKS, conn, &conn->h2, NULL) != OD_OK) {
+    if (od_h2_create(&options, tls ? &OD_SERVER_TLS_HOOKS : &OD_SERVER_HOOKS, conn, &conn->h2, NULL) != OD_OK) {
         od_free(conn);
         return NULL;
     }
@@ -54,6 +57,7 @@ void od_conn_unref(od_conn *conn)
     if (!conn || atomic_fetch_sub_explicit(&conn->refs, 1, memory_order_acq_rel) != 1)
         return;
     od_h2_free(conn->h2);
+    od_tls_conn_free(conn->tls);
     if (conn->fd >= 0)
         close(conn->fd);
     if (conn->addresses)
@@ -62,15 +66,46 @@ void od_conn_unref(od_conn *conn)
     od_free(conn);
 }
 
-void od_conn_accept(od_loop *loop, int fd)
+/* An accepted connection with its socket; NULL if memory is out, and the socket is closed. */
+static od_conn *make_accepted(od_loop *loop, int fd)
 {
-    od_conn *conn = od_conn_create(loop, false);
+    const od_rpc_server_options *o = &loop->server->options;
+    od_conn *conn = od_conn_create(loop, false, o->tls != NULL);
 
     if (!conn) {
         close(fd);
-        return;
+        return NULL;
     }
     conn->fd = fd;
+    if (o->tls) {
+        conn->shaking = true;
+        conn->connect_by_ns = od_clock_ns() + o->connect_timeout_ms * 1000000;
+        if (od_tls_conn_create(o->tls, fd, NULL, &conn->tls, NULL) != OD_OK) {
+            od_conn_unref(conn);
+            return NULL;
+        }
+    }
+    return conn;
+}
+
+/* Under the lock: begins to listen to an accepted connection; one with TLS waits for the client to begin. */
+static void begin_accepted(od_conn *conn)
+{
+    bool ok = conn->shaking || od_h2_flush(conn->h2);
+
+    if (!ok || !od_loop_watch(conn->loop, conn, od_h2_blocked(conn->h2), true))
+        od_conn_lose(conn, OD_E_CONNECTION_LOST, od_h2_why(conn->h2));
+    /* A loop that waits has to know of the time that the handshake may take. */
+    if (conn->lost || conn->shaking)
+        od_loop_post(conn->loop, conn);
+}
+
+void od_conn_accept(od_loop *loop, int fd)
+{
+    od_conn *conn = make_accepted(loop, fd);
+
+    if (!conn)
+        return;
     od_socket_peer_name(fd, conn->peer, sizeof conn->peer);
     /* A peer that pauses closes its TCP window, and for the kernel that counts as unanswered; so this limit, which is for hosts
      * that are gone, comes after that of a stalled call. */
@@ -85,10 +120,8 @@ void od_conn_accept(od_loop *loop, int fd)
     }
     pthread_mutex_lock(&conn->lock);
     /* The loop may have ended it meanwhile, for it is shutting down. */
-    if (!conn->dead && (!od_h2_flush(conn->h2) || !od_loop_watch(loop, conn, od_h2_blocked(conn->h2), true))) {
-        od_conn_lose(conn, OD_E_CONNECTION_LOST, od_h2_why(conn->h2));
-        od_loop_post(loop, conn);
-    }
+    if (!conn->dead)
+        begin_accepted(conn);
     pthread_mutex_unlock(&conn->lock);
     od_conn_unref(conn);
 }
@@ -133,11 +166,14 @@ static void die(od_conn *conn, od_code code, const char *text)
     conn->dead = true;
     od_h2_abandon(conn->h2, code, text);
     od_loop_unwatch(conn->loop, conn);
+    od_h2_free(conn->h2);
+    conn->h2 = NULL;
+    od_tls_conn_bye(conn->tls);
+    od_tls_conn_free(conn->tls);
+    conn->tls = NULL;
     if (conn->fd >= 0)
         close(conn->fd);
     conn->fd = -1;
-    od_h2_free(conn->h2);
-    conn->h2 = NULL;
     if (!conn->outgoing)
         atomic_fetch_sub(&conn->loop->server->conn_count, 1);
 }
@@ -154,7 +190,7 @@ void od_conn_kill(od_conn *conn, od_code code, const char *text)
 /* Under the lock: writes what there is, and watches for room if the socket is full. */
 static void write_out(od_conn *conn)
 {
-    if (conn->dead || conn->lost || conn->connecting || conn->resolving)
+    if (conn->dead || conn->lost || conn->connecting || conn->resolving || conn->shaking)
         return;
     if (!od_h2_flush(conn->h2))
         od_conn_lose(conn, OD_E_CONNECTION_LOST, od_h2_why(conn->h2));
@@ -176,28 +212,67 @@ void od_conn_touch(od_conn *conn)
         od_loop_post(conn->loop, conn);
 }
 
+static const char *why_unread(const od_conn *conn, ssize_t n)
+{
+    if (conn->tls)
+        return od_tls_conn_why(conn->tls);
+    return n == 0 ? "closed by the peer" : strerrordesc_np(errno);
+}
+
 static void read_in(od_conn *conn)
 {
-    for (int i = 0; i < READS_A_ROUND && !conn->lost; i++) {
+    /* With TLS the socket is read once, and all that it brought is taken. */
+    for (int i = 0; (i < READS_A_ROUND || conn->tls) && !conn->lost; i++) {
         struct iovec iov[2];
         int count = od_h2_read_plan(conn->h2, conn->loop->input, iov);
         size_t size = iov[0].iov_len + (count > 1 ? iov[1].iov_len : 0);
-        ssize_t n = readv(conn->fd, iov, count);
+        ssize_t n = conn->tls ? od_tls_conn_read(conn->tls, iov, count, i == 0) : readv(conn->fd, iov, count);
 
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return;
         if (n <= 0) {
-            od_conn_lose(conn, OD_E_CONNECTION_LOST, n == 0 ? "closed by the peer" : strerrordesc_np(errno));
+            od_conn_lose(conn, OD_E_CONNECTION_LOST, why_unread(conn, n));
             return;
         }
         conn->last_input_ns = od_clock_ns();
         if (!od_h2_received(conn->h2, iov, count, (size_t)n))
             od_conn_lose(conn, OD_E_CONNECTION_LOST, od_h2_why(conn->h2));
-        if ((size_t)n < size)
+        if ((size_t)n < size && !conn->tls)
             return;
     }
+}
+
+static void fail_handshake(od_conn *conn, const char *why)
+{
+    char text[OD_ERROR_MESSAGE_SIZE];
+
+    if (!conn->outgoing) {
+        od_conn_lose(conn, OD_E_CONNECTION_LOST, why);
+        return;
+    }
+    snprintf(text, sizeof text, "cannot connect to '%s': %s", conn->endpoint.authority, why);
+    od_conn_lose(conn, OD_E_UNAVAILABLE, text);
+}
+
+void od_conn_shake(od_conn *conn)
+{
+    od_tls_step step = od_tls_conn_handshake(conn->tls);
+
+    if (step == OD_TLS_FAILED) {
+        fail_handshake(conn, od_tls_conn_why(conn->tls));
+        return;
+    }
+    if (!od_loop_watch(conn->loop, conn, od_tls_conn_unsent(conn->tls), false)) {
+        od_conn_lose(conn, OD_E_CONNECTION_LOST, "cannot be watched");
+        return;
+    }
+    if (step == OD_TLS_AGAIN)
+        return;
+    conn->shaking = false;
+    conn->last_input_ns = od_clock_ns();
+    read_in(conn); /* what came with the last of the handshake */
 }
 
 void od_conn_input(od_conn *conn, bool readable, bool writable)
@@ -207,6 +282,8 @@ void od_conn_input(od_conn *conn, bool readable, bool writable)
         if (conn->connecting) {
             if (writable)
                 od_conn_connect_step(conn);
+        } else if (conn->shaking) {
+            od_conn_shake(conn);
         } else {
             if (writable)
                 od_h2_writable(conn->h2);
@@ -231,9 +308,23 @@ static void bury(od_conn *conn)
     die(conn, conn->lost_code, text);
 }
 
+/* The loop's thread, without the lock. Whoever scans ports must not fill the log. */
+static void log_refused(od_conn *conn)
+{
+    od_loop *loop = conn->loop;
+    int64_t now = od_clock_ns();
+    char why[OD_ERROR_MESSAGE_SIZE];
+
+    if (loop->refused_logged_ns != 0 && now - loop->refused_logged_ns < REFUSED_LOG_NS)
+        return;
+    loop->refused_logged_ns = now;
+    od_log(OD_LOG_INFO, "rpc", "refused a connection", "peer=%s why=%s", conn->peer,
+           od_log_quote(conn->lost_why, why, sizeof why));
+}
+
 void od_conn_work(od_conn *conn)
 {
-    bool over, watched;
+    bool over, refused, watched;
 
     pthread_mutex_lock(&conn->lock);
     for (;;) {
@@ -258,12 +349,15 @@ void od_conn_work(od_conn *conn)
         pthread_mutex_lock(&conn->lock);
     }
     over = conn->dead && !conn->calls && !conn->buried;
+    refused = over && conn->shaking && !conn->outgoing && conn->lost;
     if (over)
         conn->buried = true;
     watched = conn->dead && conn->watches;
     pthread_mutex_unlock(&conn->lock);
     if (watched)
         od_conn_tell_watches(conn);
+    if (refused)
+        log_refused(conn);
     if (over)
         od_loop_remove_conn(conn->loop, conn);
 }
@@ -319,6 +413,9 @@ void od_conn_tick(od_conn *conn, int64_t now)
                 od_socket_connect_failed(&conn->endpoint, ETIMEDOUT, &err);
                 od_conn_lose(conn, OD_E_UNAVAILABLE, err.message);
             }
+        } else if (conn->shaking) {
+            if (now >= conn->connect_by_ns)
+                fail_handshake(conn, "the TLS handshake timed out");
         } else {
             check_stalls(conn, now);
             check_idle(conn, now);
@@ -333,7 +430,7 @@ int64_t od_conn_next_tick(od_conn *conn, int64_t now)
     int64_t next = INT64_MAX;
 
     pthread_mutex_lock(&conn->lock);
-    if (!conn->dead && !conn->lost && (conn->connecting || conn->resolving))
+    if (!conn->dead && !conn->lost && (conn->connecting || conn->resolving || conn->shaking))
         next = conn->connect_by_ns > now ? conn->connect_by_ns : now;
     pthread_mutex_unlock(&conn->lock);
     return next;

@@ -121,16 +121,14 @@ static od_code parse(od_slice text, bool any_port, od_endpoint *out, od_error *e
     const char *why;
     size_t slash;
 
-    if (starts_with(text, "https://"))
-        return od_fail(err, OD_E_NOT_IMPLEMENTED,
-                       "'https://' endpoints are not supported, and never fall back to plain text");
-    if (starts_with(text, "http://"))
-        rest = skip(text, 7);
+    made.tls = starts_with(text, "https://");
+    if (made.tls || starts_with(text, "http://"))
+        rest = skip(text, made.tls ? 8 : 7);
     slash = find(rest, '/');
     if (slash < rest.len) {
         if (slash + 1 < rest.len)
             return refuse(text,
-                          slash > 0 && rest.data[slash - 1] == ':' ? "the scheme must be http://"
+                          slash > 0 && rest.data[slash - 1] == ':' ? "the scheme must be http:// or https://"
                                                                    : "it must not have a path",
                           err);
         rest.len = slash;
@@ -151,5 +149,12 @@ od_code od_endpoint_parse(od_slice text, od_endpoint *out, od_error *err)
 
 od_code od_listen_parse(od_slice text, od_endpoint *out, od_error *err)
 {
-    return parse(text, true, out, err);
+    od_endpoint made;
+    od_code rc = parse(text, true, &made, err);
+
+    if (rc == OD_OK && made.tls)
+        return refuse(text, "an address to listen on has no https://; a certificate makes it speak TLS", err);
+    if (rc == OD_OK)
+        *out = made;
+    return rc;
 }

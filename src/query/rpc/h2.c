@@ -148,12 +148,20 @@ int od_h2_read_plan(od_h2 *h2, uint8_t *input, struct iovec iov[2])
     return 2;
 }
 
+/* An alert, which a frame cannot look like: it would be longer than any that is allowed. */
+static bool is_tls(const uint8_t *bytes, size_t len)
+{
+    return len >= 2 && bytes[0] == 0x15 && bytes[1] == 0x03;
+}
+
 bool od_h2_feed(od_h2 *h2, const uint8_t *bytes, size_t len)
 {
     nghttp2_ssize n;
 
     if (h2->broken)
         return false;
+    if (h2->total_received == 0 && !h2->options.server && is_tls(bytes, len))
+        return od_h2_break(h2, "the server speaks TLS: the endpoint has to be https://");
     h2->total_received += len;
     n = nghttp2_session_mem_recv2(h2->session, bytes, len);
     if (n < 0)
@@ -182,7 +190,7 @@ bool od_h2_finished(od_h2 *h2)
 {
     if (h2->broken)
         return true;
-    return h2->sink.pending == 0 && !nghttp2_session_want_read(h2->session) && !nghttp2_session_want_write(h2->session);
+    return !od_h2_unsent(h2) && !nghttp2_session_want_read(h2->session) && !nghttp2_session_want_write(h2->session);
 }
 
 od_h2_stream *od_h2_first_stream(const od_h2 *h2)

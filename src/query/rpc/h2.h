@@ -48,10 +48,12 @@ typedef struct {
     void (*closed)(void *owner, od_h2_stream *stream);
     /* As writev. EAGAIN stops output until od_h2_writable. */
     ssize_t (*write)(void *owner, const struct iovec *iov, int count);
+    /* Sends what write took and kept. 0, EAGAIN (as of write), or an errno. NULL: write keeps nothing. */
+    int (*push)(void *owner);
 } od_h2_hooks;
 
 typedef struct {
-    bool server;
+    bool server, tls;
     int32_t stream_window;
     unsigned max_streams;
     size_t max_message;
@@ -137,9 +139,11 @@ bool od_h2_feed(od_h2 *h2, const uint8_t *bytes, size_t len);
 bool od_h2_flush(od_h2 *h2);
 void od_h2_writable(od_h2 *h2);
 bool od_h2_blocked(const od_h2 *h2); /* bytes wait for the socket */
-bool od_h2_unsent(const od_h2 *h2);  /* frames have been made that are not wholly written */
+bool od_h2_unsent(const od_h2 *h2);  /* frames have been made that are not wholly written and pushed */
 bool od_h2_finished(od_h2 *h2);      /* nothing more will be read or written */
 const char *od_h2_why(const od_h2 *h2);
+/* For the owner, whose socket has failed. Gives false. */
+bool od_h2_break(od_h2 *h2, const char *why);
 
 /* Ends every stream with CODE and TEXT, each with its closed hook. Only od_h2_free may follow. */
 void od_h2_abandon(od_h2 *h2, od_code code, const char *text);

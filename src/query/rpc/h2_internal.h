@@ -27,7 +27,6 @@ void od_h2_link(od_h2 *h2, od_h2_stream *stream, int32_t id);
 void od_h2_detach(od_h2_stream *stream);
 /* Sets stream->end if it is not set. */
 void od_h2_set_end(od_h2_stream *stream, od_code code, int status, const char *text);
-bool od_h2_break(od_h2 *h2, const char *why); /* gives false */
 
 /* h2_inbox.c */
 void od_h2_inbox_release(od_h2_inbox *in);

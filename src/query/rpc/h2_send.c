@@ -1,4 +1,5 @@
 /* Messages to frames, and frames to the socket. */
+#include <errno.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -31,6 +32,11 @@ static bool flush_sink(od_h2 *h2)
 {
     int errnum = od_sink_flush(&h2->sink, h2->hooks->write, h2->owner);
 
+    if (errnum == 0 && h2->hooks->push && !h2->sink.blocked) {
+        errnum = h2->hooks->push(h2->owner);
+        h2->sink.blocked = errnum == EAGAIN;
+        errnum = errnum == EAGAIN ? 0 : errnum;
+    }
     return errnum == 0 || od_h2_break(h2, strerrordesc_np(errnum));
 }
 
@@ -311,16 +317,17 @@ bool od_h2_blocked(const od_h2 *h2)
 
 bool od_h2_unsent(const od_h2 *h2)
 {
-    return h2->sink.pending > 0;
+    return h2->sink.pending > 0 || h2->sink.blocked;
 }
 
 od_code od_h2_request(od_h2 *h2, od_h2_stream *stream, const char *path, const char *authority, int64_t timeout_ns,
                       od_error *err)
 {
+    const char *scheme = h2->options.tls ? "https" : "http";
     char timeout[OD_GRPC_TIMEOUT_SIZE];
     nghttp2_nv pairs[] = {
         text_nv(":method", "POST", 4, NGHTTP2_NV_FLAG_NONE),
-        text_nv(":scheme", "http", 4, NGHTTP2_NV_FLAG_NONE),
+        text_nv(":scheme", scheme, strlen(scheme), NGHTTP2_NV_FLAG_NONE),
         text_nv(":path", path, strlen(path), NGHTTP2_NV_FLAG_NONE),
         text_nv(":authority", authority, strlen(authority), NGHTTP2_NV_FLAG_NONE),
         text_nv("te", "trailers", 8, NGHTTP2_NV_FLAG_NONE),

@@ -44,6 +44,18 @@ static void connect_next(od_conn *conn)
     fail(conn, conn->connect_errno);
 }
 
+static void begin_tls(od_conn *conn)
+{
+    od_tls *tls = conn->loop->server->options.peer_tls;
+    od_error err = {0};
+
+    conn->shaking = true;
+    if (od_tls_conn_create(tls, conn->fd, conn->endpoint.host, &conn->tls, &err) != OD_OK)
+        od_conn_lose(conn, err.code, err.message);
+    else
+        od_conn_shake(conn);
+}
+
 void od_conn_connect_step(od_conn *conn)
 {
     int errnum = od_socket_connect_result(conn->fd);
@@ -52,6 +64,8 @@ void od_conn_connect_step(od_conn *conn)
         conn->connecting = false;
         conn->last_input_ns = od_clock_ns();
         od_socket_tune(conn->fd, USER_TIMEOUT_MS);
+        if (conn->endpoint.tls)
+            begin_tls(conn);
         return;
     }
     conn->connect_errno = errnum;
@@ -117,8 +131,11 @@ static void begin(od_conn *conn)
 /* A new connection, in the loop's list; the list's reference is the only one that stays. */
 static od_code make_conn(od_loop *loop, const od_endpoint *endpoint, od_conn **out, od_error *err)
 {
-    od_conn *conn = od_conn_create(loop, true);
+    od_conn *conn;
 
+    if (endpoint->tls && !loop->server->options.peer_tls)
+        return od_fail(err, OD_E_INVALID, "no TLS is set up for calls to '%s'", endpoint->authority);
+    conn = od_conn_create(loop, true, endpoint->tls);
     if (!conn)
         return od_fail(err, OD_E_NO_MEMORY, "out of memory for a connection to '%s'", endpoint->authority);
     conn->endpoint = *endpoint;
@@ -137,6 +154,12 @@ static od_code make_conn(od_loop *loop, const od_endpoint *endpoint, od_conn **o
     return OD_OK;
 }
 
+static bool goes_to(const od_conn *conn, const od_endpoint *endpoint)
+{
+    return conn->outgoing && conn->endpoint.tls == endpoint->tls &&
+           strcmp(conn->endpoint.authority, endpoint->authority) == 0;
+}
+
 /* A reference to the loop's N-th connection to ENDPOINT. */
 static od_conn *nth_conn(od_loop *loop, const od_endpoint *endpoint, unsigned n)
 {
@@ -144,7 +167,7 @@ static od_conn *nth_conn(od_loop *loop, const od_endpoint *endpoint, unsigned n)
 
     pthread_mutex_lock(&loop->lock);
     for (od_conn *c = loop->conns; c && !found; c = c->next)
-        if (c->outgoing && strcmp(c->endpoint.authority, endpoint->authority) == 0 && n-- == 0)
+        if (goes_to(c, endpoint) && n-- == 0)
             found = od_conn_ref(c);
     pthread_mutex_unlock(&loop->lock);
     return found;

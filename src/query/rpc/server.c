@@ -59,6 +59,8 @@ static od_rpc_server *create(const od_rpc_server_options *options)
     if (!server)
         return NULL;
     server->options = *options;
+    (void)od_tls_ref(server->options.tls);
+    (void)od_tls_ref(server->options.peer_tls);
     set_defaults(&server->options);
     server->listener = (od_listener){OD_SOURCE_LISTENER, -1, false};
     pthread_mutex_init(&server->lock, NULL);
@@ -253,6 +255,8 @@ void od_rpc_server_free(od_rpc_server *server)
         od_loop_release(&server->loops[i]);
     if (server->listener.fd >= 0)
         close(server->listener.fd);
+    od_tls_unref(server->options.tls);
+    od_tls_unref(server->options.peer_tls);
     pthread_cond_destroy(&server->idle);
     pthread_mutex_destroy(&server->lock);
     od_free(server->loops);

@@ -16,6 +16,7 @@
 #include "query/rpc/h2.h"
 #include "query/rpc/meter.h"
 #include "query/rpc/timers.h"
+#include "query/rpc/tls.h"
 
 typedef struct od_loop od_loop;
 typedef struct od_conn od_conn;
@@ -31,6 +32,7 @@ struct od_loop {
     int epoll_fd, wake_fd;
     uint8_t *input;
     int64_t next_tick_ns;
+    int64_t refused_logged_ns;    /* when a handshake that failed was last logged */
     od_conn *ready, **ready_last; /* connections with something to do; only the loop's thread touches these */
     od_conn *due;                 /* being worked on */
 
@@ -57,8 +59,9 @@ struct od_conn {
 
     pthread_mutex_t lock; /* what follows, and the od_h2 with its streams */
     int fd;
+    od_tls_conn *tls; /* NULL: plain, or no socket yet */
     od_h2 *h2;
-    bool resolving, connecting, dead, buried, lost, watching_out;
+    bool resolving, connecting, shaking, dead, buried, lost, watching_out;
     char lost_why[OD_ERROR_MESSAGE_SIZE];
     od_code lost_code;
     struct addrinfo *addresses, *next_address;
@@ -136,7 +139,7 @@ void od_loop_set_timer(od_loop *loop, od_rpc_call *call, od_deadline deadline);
 void od_loop_clear_timer(od_loop *loop, od_rpc_call *call);
 
 /* conn.c */
-od_conn *od_conn_create(od_loop *loop, bool outgoing);
+od_conn *od_conn_create(od_loop *loop, bool outgoing, bool tls);
 od_conn *od_conn_ref(od_conn *conn);
 void od_conn_unref(od_conn *conn);
 /* An accepted socket, which it closes on failure. */
@@ -153,9 +156,11 @@ void od_conn_lose(od_conn *conn, od_code code, const char *why);
 /* Under the lock: have what changed written, and told by the loop. */
 void od_conn_touch(od_conn *conn);
 void od_conn_list_event(od_conn *conn, od_rpc_call *call);
+/* The loop's thread, under the lock: goes on with the TLS handshake. */
+void od_conn_shake(od_conn *conn);
 
 /* server_call.c */
-extern const od_h2_hooks OD_SERVER_HOOKS;
+extern const od_h2_hooks OD_SERVER_HOOKS, OD_SERVER_TLS_HOOKS;
 typedef enum { OD_TELL_OPEN, OD_TELL_MESSAGE, OD_TELL_HALF_CLOSE, OD_TELL_WRITABLE, OD_TELL_GONE } od_tell_kind;
 typedef struct {
     od_tell_kind kind;

@@ -151,7 +151,20 @@ static void on_closed(void *owner, od_h2_stream *stream)
     od_conn_list_event(owner, call);
 }
 
-static ssize_t on_write(void *owner, const struct iovec *iov, int count);
+static ssize_t on_write(void *owner, const struct iovec *iov, int count)
+{
+    return od_socket_write(((od_conn *)owner)->fd, iov, count);
+}
+
+static ssize_t on_tls_write(void *owner, const struct iovec *iov, int count)
+{
+    return od_tls_conn_write(((od_conn *)owner)->tls, iov, count);
+}
+
+static int on_tls_push(void *owner)
+{
+    return od_tls_conn_push(((od_conn *)owner)->tls);
+}
 
 const od_h2_hooks OD_SERVER_HOOKS = {
     .open = on_open,
@@ -160,6 +173,16 @@ const od_h2_hooks OD_SERVER_HOOKS = {
     .drained = on_drained,
     .closed = on_closed,
     .write = on_write,
+};
+
+const od_h2_hooks OD_SERVER_TLS_HOOKS = {
+    .open = on_open,
+    .request = on_request,
+    .received = on_received,
+    .drained = on_drained,
+    .closed = on_closed,
+    .write = on_tls_write,
+    .push = on_tls_push,
 };
 
 /* ---- events ---- */
@@ -505,10 +528,4 @@ int od_rpc_call_status(const od_rpc_call *call, const char **message)
     if (message)
         *message = end->text ? end->text : "";
     return end->status;
-}
-
-static ssize_t on_write(void *owner, const struct iovec *iov, int count)
-{
-    od_conn *conn = owner;
-    return od_socket_write(conn->fd, iov, count);
 }

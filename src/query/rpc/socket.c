@@ -66,18 +66,17 @@ od_code od_socket_connect_failed(const od_endpoint *endpoint, int errnum, od_err
     return od_fail_errno(err, OD_E_UNAVAILABLE, errnum, "cannot connect to '%s'", endpoint->authority);
 }
 
-/* Waits until FD is writable. 0, ETIMEDOUT, or ECANCELED after an interrupt. */
-static int wait_writable(int fd, od_deadline deadline, od_interrupt interrupt)
+int od_socket_wait(int fd, short events, od_deadline deadline, od_interrupt interrupt)
 {
     for (;;) {
-        struct pollfd item = {.fd = fd, .events = POLLOUT};
+        struct pollfd item = {.fd = fd, .events = events};
         int wait = od_deadline_poll_ms(deadline), rc;
 
         if (interrupt.check && (wait < 0 || wait > INTERRUPT_MS))
             wait = INTERRUPT_MS;
         rc = poll(&item, 1, wait);
         if (rc > 0)
-            return od_socket_connect_result(fd);
+            return 0;
         if (rc < 0 && errno != EINTR)
             return errno;
         if (interrupt.check && interrupt.check(interrupt.arg))
@@ -113,7 +112,9 @@ od_code od_socket_connect(const od_endpoint *endpoint, od_deadline deadline, od_
     for (struct addrinfo *a = list; a; a = a->ai_next) {
         errnum = od_socket_connect_start(a, fd);
         if (errnum == 0)
-            errnum = wait_writable(*fd, share(deadline, a->ai_next != NULL), interrupt);
+            errnum = od_socket_wait(*fd, POLLOUT, share(deadline, a->ai_next != NULL), interrupt);
+        if (errnum == 0)
+            errnum = od_socket_connect_result(*fd);
         if (errnum == 0 || errnum == ECANCELED)
             break;
         if (*fd >= 0)

@@ -21,6 +21,9 @@ OD_MUST_CHECK od_code od_socket_resolve(const od_endpoint *endpoint, bool numeri
 int od_socket_connect_start(const struct addrinfo *address, int *fd);
 int od_socket_connect_result(int fd);
 
+/* Waits until FD has one of EVENTS (of poll). 0, ETIMEDOUT, ECANCELED after an interrupt, or an errno. */
+int od_socket_wait(int fd, short events, od_deadline deadline, od_interrupt interrupt);
+
 /* Resolves, and connects to the first address that answers before DEADLINE. INTERRUPT is asked every 50 ms.
  *   OD_E_UNAVAILABLE, OD_E_CANCELLED */
 OD_MUST_CHECK od_code od_socket_connect(const od_endpoint *endpoint, od_deadline deadline, od_interrupt interrupt,

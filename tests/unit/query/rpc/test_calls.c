@@ -420,7 +420,11 @@ int main(int argc, char **argv)
         CASE(test_many_threads_share_a_channel),
     };
 
+    int failed;
+
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    failed = cmocka_run_group_tests_name("plain", tests, NULL, NULL);
+    rpc_service_use_tls(true);
+    return failed + cmocka_run_group_tests_name("TLS", tests, NULL, NULL);
 }

@@ -5,15 +5,18 @@
 static const struct {
     const char *text, *host, *authority;
     uint16_t port;
+    bool tls;
 } GOOD[] = {
-    {"http://db.example.org:1234", "db.example.org", "db.example.org:1234", 1234},
-    {"HTTP://db:1", "db", "db:1", 1},
-    {"127.0.0.1:7878", "127.0.0.1", "127.0.0.1:7878", 7878},
-    {"[::1]:7878", "::1", "[::1]:7878", 7878},
-    {"http://[fe80::1%eth0]:65535/", "fe80::1%eth0", "[fe80::1%eth0]:65535", 65535},
-    {"http://host", "host", "host:7878", 7878},
-    {"[::1]", "::1", "[::1]:7878", 7878},
-    {"my_host-1", "my_host-1", "my_host-1:7878", 7878},
+    {"http://db.example.org:1234", "db.example.org", "db.example.org:1234", 1234, false},
+    {"HTTP://db:1", "db", "db:1", 1, false},
+    {"127.0.0.1:7878", "127.0.0.1", "127.0.0.1:7878", 7878, false},
+    {"[::1]:7878", "::1", "[::1]:7878", 7878, false},
+    {"http://[fe80::1%eth0]:65535/", "fe80::1%eth0", "[fe80::1%eth0]:65535", 65535, false},
+    {"http://host", "host", "host:7878", 7878, false},
+    {"[::1]", "::1", "[::1]:7878", 7878, false},
+    {"my_host-1", "my_host-1", "my_host-1:7878", 7878, false},
+    {"https://db.example.org", "db.example.org", "db.example.org:7878", 7878, true},
+    {"HTTPS://[::1]:443/", "::1", "[::1]:443", 443, true},
 };
 
 static const struct {
@@ -38,8 +41,9 @@ static const struct {
     {"ho st:1", OD_E_INVALID, "not allowed"},
     {"host:1/path", OD_E_INVALID, "must not have a path"},
     {"http://host/?x", OD_E_INVALID, "must not have a path"},
-    {"https://host:1", OD_E_NOT_IMPLEMENTED, "https://"},
-    {"HTTPS://host:1", OD_E_NOT_IMPLEMENTED, "https://"},
+    {"https://", OD_E_INVALID, "the host is missing"},
+    {"https://me:hunter2@host:1", OD_E_INVALID, "user information"},
+    {"https:host", OD_E_INVALID, "the port"},
     {"grpc://host:1", OD_E_INVALID, "scheme"},
     {"http://me:hunter2@host:1", OD_E_INVALID, "user information"},
     {"me:hunter2@host", OD_E_INVALID, "user information"},
@@ -58,6 +62,7 @@ static void test_good_endpoints_are_split(void **state)
         assert_string_equal(e.host, GOOD[i].host);
         assert_string_equal(e.authority, GOOD[i].authority);
         assert_int_equal(e.port, GOOD[i].port);
+        assert_int_equal(e.tls, GOOD[i].tls);
     }
 }
 

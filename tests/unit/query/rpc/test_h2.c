@@ -70,7 +70,12 @@ static ssize_t on_write(void *owner, const struct iovec *iov, int count)
     return n ? (ssize_t)n : -1;
 }
 
-static const od_h2_hooks HOOKS = {on_open, on_request, on_any, on_any, on_closed, on_write};
+static const od_h2_hooks HOOKS = {.open = on_open,
+                                  .request = on_request,
+                                  .received = on_any,
+                                  .drained = on_any,
+                                  .closed = on_closed,
+                                  .write = on_write};
 
 static void make_end(end *e, bool server)
 {

@@ -17,14 +17,14 @@ static backend *back;
 static int setup_relay(void **state)
 {
     fixture *f;
-    char text[32];
+    char text[64];
 
     back = calloc(1, sizeof *back);
     rpc_service_init(&back->service);
     back->server = rpc_service_start(&back->service, NULL);
     setup(state);
     f = *state;
-    snprintf(text, sizeof text, "127.0.0.1:%u", od_rpc_server_port(back->server));
+    rpc_service_url("127.0.0.1", od_rpc_server_port(back->server), text);
     return od_endpoint_parse(od_slice_str(text), &f->service.upstream, NULL) == OD_OK ? 0 : -1;
 }
 
@@ -250,7 +250,7 @@ static void test_names_are_resolved_in_the_background(void **state)
     fixture *f = *state;
     char text[64];
 
-    snprintf(text, sizeof text, "localhost:%u", od_rpc_server_port(back->server));
+    rpc_service_url("localhost", od_rpc_server_port(back->server), text);
     ok(f, od_endpoint_parse(od_slice_str(text), &f->service.upstream, &f->err));
     for (int i = 0; i < 3; i++)
         echo_on(f, f->channel, "/test.Rpc/Relay/Echo");
@@ -316,7 +316,11 @@ int main(int argc, char **argv)
         CASE(test_middle_that_ends_tells_both_sides),
     };
 
+    int failed;
+
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    failed = cmocka_run_group_tests_name("plain", tests, NULL, NULL);
+    rpc_service_use_tls(true);
+    return failed + cmocka_run_group_tests_name("TLS", tests, NULL, NULL);
 }
