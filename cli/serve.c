@@ -155,10 +155,31 @@ static od_code open_hybrid(const od_options *options, od_engine **out, od_error 
     return databases == 0 ? OD_OK : od_fail(err, OD_E_INVALID, "a gateway has databases of its own only with --hybrid");
 }
 
+/* The tiers of --route and --tiers; *routes is the caller's. */
+static od_code read_tiers(const od_options *options, od_routes **routes, od_federation_provider *provider,
+                          od_gateway_options *out, od_error *err)
+{
+    size_t count;
+    const char *const *rules = od_options_list(options, OD_OPT_ROUTES, &count);
+    od_code rc = od_routes_create(rules, count, routes, err);
+
+    if (rc != OD_OK) {
+        od_error_prefix(err, "--route");
+        return rc;
+    }
+    *provider = od_routes_provider(*routes);
+    out->providers = provider;
+    out->provider_count = 1;
+    out->tiers = od_options_list(options, OD_OPT_TIERS, &out->tier_count);
+    return OD_OK;
+}
+
 int command_gateway(const od_options *options)
 {
     od_gateway_options gateway_options;
     od_engine *engine = NULL;
+    od_federation_provider provider;
+    od_routes *routes = NULL;
     od_gateway *gateway = NULL;
     observe *observer = NULL;
     od_endpoint *workers = NULL;
@@ -172,6 +193,7 @@ int command_gateway(const od_options *options)
     OD_TRY(parse_workers(options, &workers, &gateway_options.worker_count, &err));
     gateway_options.workers = workers;
     gateway_options.host = od_server_host();
+    OD_TRY(read_tiers(options, &routes, &provider, &gateway_options, &err));
     gateway_options.probe_ms = od_options_ms(options, OD_OPT_PROBE_INTERVAL);
     gateway_options.evict_ms = od_options_ms(options, OD_OPT_EVICT_AFTER);
     OD_TRY(daemon_check(options, OD_OPT_LISTEN, &err));
@@ -190,6 +212,7 @@ out:
     od_engine_close(engine);
     observe_free(observer);
     daemon_tls_close(&tls);
+    od_routes_free(routes);
     od_free(workers);
     if (rc != OD_OK)
         return command_fail("gateway", rc, &err);

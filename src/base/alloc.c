@@ -1,5 +1,6 @@
 #include "base/alloc.h"
 
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -98,4 +99,9 @@ bool od_mul_size(size_t a, size_t b, size_t *product)
         return false;
     *product = result;
     return true;
+}
+
+void od_alloc_trim(void)
+{
+    (void)malloc_trim(0);
 }

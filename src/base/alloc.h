@@ -19,4 +19,7 @@ bool od_mul_size(size_t a, size_t b, size_t *product);
 /* Test seam: after N further allocations the next one fails (once); -1 switches it off. */
 void od_alloc_fail_after(long n);
 
+/* Gives memory that has been freed back to the system. May take milliseconds. */
+void od_alloc_trim(void);
+
 #endif

@@ -12,6 +12,7 @@
 
 #include "base/secret.h"
 #include "query/engine.h"
+#include "query/federation.h"
 #include "query/rpc.h"
 #include "query/worker.h"
 
@@ -33,6 +34,12 @@ typedef struct {
     int64_t evict_ms; /* one that registered and is silent for so long is forgotten; 0: 90,000 */
     const od_engine_host
         *host; /* reads statements, for routing and for what may be tried again; borrowed; NULL: nobody does */
+    /* What ranks workers besides the gateway itself, at most 8; borrowed. TIERS: the order of the routing tiers after the database,
+     * by name ("tables", "context", a provider's); none: the providers, tables, context. A tier that is left out counts for nothing. */
+    const od_federation_provider *providers;
+    size_t provider_count;
+    const char *const *tiers;
+    size_t tier_count;
     const char *version;       /* for status; borrowed */
     od_metrics *metrics;       /* filled with what it does; borrowed, not read once it is freed; NULL: none */
     od_tls *tls;               /* for probes of https:// workers; referenced; NULL: one that trusts the system's CAs */

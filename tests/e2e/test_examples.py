@@ -51,7 +51,10 @@ def run(command, **env):
 
 
 def test_every_example_has_a_test():
-    known = {"client.c", "client_cli.sh", "client_python.py", "dev_stack.sh", "writing.py", "writing.sh"}
+    known = {
+        *("client.c", "client_cli.sh", "client_python.py", "dev_stack.sh", "federation.c", "registration.sh"),
+        *("writing.py", "writing.sh"),
+    }
     assert {p.name for p in EXAMPLES.iterdir() if p.suffix in (".sh", ".py", ".c")} == known
 
 
@@ -102,6 +105,50 @@ def test_client_c(flights):
 def test_dev_stack():
     out = run([EXAMPLES / "dev_stack.sh"])
     assert re.search(r"\b100\b.*\b7425", out) and "Ada" in out
+
+
+def test_registration():
+    out = run([EXAMPLES / "registration.sh"])
+    assert "orders\n1000\n" in out and "events\n50\n" in out and "db\nstaff\n" in out
+    assert "fast ran 1\narchive ran 1\neurope ran 0\npeople ran 1\n" in out
+    assert out.endswith("without_it\n1000\n")
+
+
+def test_federation_provider(tmp_path):
+    """Each table has a home: one worker has all of its queries, and several workers share the tables."""
+    names = ["t%d" % i for i in range(12)]
+    path = services.make_database(
+        tmp_path / "x.duckdb", *("CREATE TABLE %s AS SELECT %d AS i" % (n, i) for i, n in enumerate(names))
+    )
+    program = services.BUILD / "programs" / "federation"
+    with contextlib.ExitStack() as stack:
+        workers = [stack.enter_context(services.Worker({"x": path}, "--read-only")) for _ in range(3)]
+        command = [program, "127.0.0.1:0", *(w.url for w in workers)]
+        pipe = subprocess.PIPE
+        gateway = stack.enter_context(
+            subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=services.server_env())
+        )
+        stack.callback(gateway.kill)
+        with services.Remote(gateway.stdout.readline().split()[1]) as c:
+
+            def totals():
+                return [w.status().executions_total for w in workers]
+
+            homes = {}
+            for i, name in enumerate(names):
+                before = totals()
+                for _ in range(3):
+                    assert c.rows("SELECT i FROM %s" % name, database="x") == [(i,)]
+                ran = [after - was for after, was in zip(totals(), before)]
+                assert sorted(ran) == [0, 0, 3]
+                homes[name] = ran.index(3)
+            assert len(set(homes.values())) > 1
+            before = totals()
+            for _ in range(3):
+                c.rows("SELECT 1", database="x")
+            assert [after - was for after, was in zip(totals(), before)] == [1, 1, 1], "no table, so in turn"
+        gateway.stdin.close()
+        assert gateway.wait(20) == 0
 
 
 @pytest.mark.extension

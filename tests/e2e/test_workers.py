@@ -155,6 +155,32 @@ def test_tables_and_compute_context_choose_among_workers_of_a_database():
         assert totals == {"plain": 0, "tabled": 13, "european": 0}
 
 
+def test_routes_and_tiers_of_the_gateway():
+    """Rules before what workers declare; a tier that is left out counts for nothing."""
+    for tiers, expected in (
+        (None, ["ruled", "ruled", "tabled"]),
+        ("tables,routes", ["ruled", "tabled", "tabled"]),
+        ("database,routes", ["ruled", "ruled", None]),
+    ):
+        options = ("--route", "analytics.*=ruled|nobody,orders=context:there") + (("--tiers", tiers) if tiers else ())
+        with services.Gateway((), *options) as gateway, gateway.client() as c, contextlib.ExitStack() as stack:
+            stack.enter_context(Named("tabled", gateway.url, "--tables", "orders,items"))
+            ruled = stack.enter_context(Named("ruled", gateway.url, "--compute-context", "there"))
+            wait_for_workers(gateway, "tabled", "ruled")
+            for name, whose in zip(("analytics.events", "orders", "items"), expected):
+                before = ruled.status().errors_total
+                for _ in range(4):
+                    assert c.run("FROM %s" % name, database="shared").error.code == "CATALOG"
+                got = ruled.status().errors_total - before
+                assert got == {"ruled": 4, "tabled": 0, None: 2}[whose], (tiers, name)
+    for option, text in (
+        (("--route", "a*b=w"), "'a*b=w' is no route"),
+        (("--tiers", "tables,speed"), "no tier 'speed'"),
+    ):
+        done = services.cli("gateway", *option)
+        assert done.returncode == 2 and text in done.stderr
+
+
 def test_full_worker_is_given_no_more():
     """What waits is sent as soon as there is room, in order; a cancelled one, and one whose time is over, are not."""
     with services.Gateway((), "--queue-timeout", "30s") as gateway, gateway.client() as c:

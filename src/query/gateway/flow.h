@@ -13,9 +13,9 @@
 #include "query/gateway/hybrid/run.h"
 #include "query/gateway/pin.h"
 #include "query/gateway/probe.h"
-#include "query/gateway/reading.h"
 #include "query/gateway/registry.h"
 #include "query/gateway/stats.h"
+#include "query/gateway/tiers.h"
 #include "query/wire.h"
 
 enum { FLOW_BUCKETS = 1024, FLOW_TRIES = 8 };
@@ -70,6 +70,7 @@ struct od_gateway {
     admit *admit;
     hybrid *hybrid; /* NULL: openduck_run is not done here */
     registry *registry;
+    tiers tiers;
     prober *prober; /* NULL: there is no fixed worker */
     pins *pins;
     atomic_bool draining;

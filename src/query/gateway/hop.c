@@ -208,7 +208,8 @@ static void pass_on(hop *h, od_msg *msg)
 /* What the first message says. */
 typedef struct {
     od_slice id, database, token;
-    bool alone; /* an ingest that is a transaction of its own */
+    bool alone;         /* an ingest that is a transaction of its own */
+    od_slice statement; /* what its rows go through */
 } head;
 
 static od_code read_head(const hop *h, od_msg *msg, head *out, od_error *err)
@@ -228,7 +229,8 @@ static od_code read_head(const hop *h, od_msg *msg, head *out, od_error *err)
         if (rc == OD_OK && !chunk.is_metadata)
             rc = od_fail(err, OD_E_PROTOCOL, "the first chunk has to be the metadata");
         *out = (head){chunk.metadata.transaction_id, chunk.metadata.database, chunk.metadata.access_token,
-                      chunk.metadata.transaction_id.len == 0 && chunk.metadata.statement.len > 0};
+                      chunk.metadata.transaction_id.len == 0 && chunk.metadata.statement.len > 0,
+                      chunk.metadata.statement};
         od_ingest_chunk_release(&chunk);
     } else {
         rc = od_end_request_decode(bytes, &end, err);
@@ -247,11 +249,15 @@ static bool is_local(const hop *h, const head *what)
            od_engine_has_database(g->engine, what->database) || registry_count(g->registry) == 0;
 }
 
-static od_code pick_worker(hop *h, od_slice database, od_error *err)
+static od_code pick_worker(hop *h, const head *what, od_error *err)
 {
-    const registry_wish wish = {.route = {.database = database, .insist = true}};
-    od_code rc = registry_pick(h->gateway->registry, &wish, h->tried, h->tried_count, od_clock_ns(), &h->worker, err);
+    const od_gateway *g = h->gateway;
+    const tiers_request request = {.sql = what->statement, .database = what->database, .insist = true};
+    reading read = {0};
+    od_code rc =
+        tiers_choose(&g->tiers, g->registry, g->host, &request, &read, h->tried, h->tried_count, &h->worker, err);
 
+    reading_release(&read);
     /* What runs in a transaction counts, not the transaction. */
     if (rc == OD_OK && !h->alone)
         worker_entry_leave(h->worker);
@@ -275,7 +281,7 @@ static od_code choose(hop *h, const head *what, od_error *err)
         h->worker = worker_entry_ref(h->pin->worker);
         return OD_OK;
     }
-    rc = pick_worker(h, what->database, err);
+    rc = pick_worker(h, what, err);
     if (rc == OD_OK && !what->alone) {
         rc = pins_reserve(h->gateway->pins, err);
         h->reserved = rc == OD_OK;
@@ -314,7 +320,7 @@ static bool begin_elsewhere(hop *h, const od_error *why)
         return false;
     h->tried[h->tried_count++] = h->worker;
     h->worker = NULL;
-    if (pick_worker(h, what.database, &err) != OD_OK) {
+    if (pick_worker(h, &what, &err) != OD_OK) {
         h->worker = h->tried[--h->tried_count];
         return false;
     }

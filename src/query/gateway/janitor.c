@@ -71,6 +71,18 @@ static void wait_until(od_gateway *g, int64_t at_ns)
     pthread_mutex_unlock(&g->janitor_lock);
 }
 
+/* After a storm the C library would keep what it took. Once nothing runs, it is given back. */
+static void give_back(od_gateway *g, uint64_t *seen, bool *given)
+{
+    uint64_t total = atomic_load(&g->total);
+    bool quiet = atomic_load(&g->live) == 0 && total == *seen;
+
+    if (quiet && !*given)
+        od_alloc_trim();
+    *given = quiet;
+    *seen = total;
+}
+
 static bool stopping(od_gateway *g)
 {
     bool stop;
@@ -85,6 +97,8 @@ static void *janitor_main(void *arg)
 {
     od_gateway *g = arg;
     int64_t now_ns, next_ns, checked_ns = 0;
+    uint64_t seen = 0;
+    bool given = true; /* nothing has run yet */
     /* A silent worker is noticed within a tenth of the limit. */
     int64_t step_ns =
         g->execute_timeout_ms > 0 && g->execute_timeout_ms < 10000 ? g->execute_timeout_ms * 100000 : IDLE_NS;
@@ -99,6 +113,7 @@ static void *janitor_main(void *arg)
             pins_expire(g->pins, now_ns);
             od_counter_add(g->stats.evicted, registry_evict(g->registry, now_ns));
             flow_unpark(g); /* one that was down may be back */
+            give_back(g, &seen, &given);
         }
         wait_until(g, next_ns < now_ns + step_ns ? next_ns : now_ns + step_ns);
     }

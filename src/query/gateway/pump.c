@@ -224,23 +224,19 @@ out:
 /* The worker that F goes to, entered: that of its transaction, or the best of all but TRIED. */
 static od_code choose(flow *f, worker_entry *const *tried, size_t count, worker_entry **out, od_error *err)
 {
-    od_gateway *g = f->gateway;
+    const od_gateway *g = f->gateway;
     /* The scans of a statement may wait for each other, so they must not wait for each other's room at a worker. */
-    registry_wish wish = {.route = {.database = f->asked.database,
-                                    .compute_context = f->asked.compute_context,
-                                    .insist = f->ticket.joined}};
-    int64_t now_ns = od_clock_ns();
+    const tiers_request request = {.sql = f->asked.plan,
+                                   .database = f->asked.database,
+                                   .compute_context = f->asked.compute_context,
+                                   .insist = f->ticket.joined};
 
     if (f->pin) {
         *out = worker_entry_ref(f->pin->worker);
         worker_entry_enter(*out, true);
         return OD_OK;
     }
-    if (g->host && !f->reading.asked && registry_needs_tables(g->registry, &wish, tried, count, false, now_ns))
-        read_statement(f);
-    if (f->reading.asked)
-        wish.tables = &f->reading.tables;
-    return registry_pick(g->registry, &wish, tried, count, now_ns, out, err);
+    return tiers_choose(&g->tiers, g->registry, g->host, &request, &f->reading, tried, count, out, err);
 }
 
 /* Sends F to WORKER, which is entered. */

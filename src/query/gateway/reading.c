@@ -25,10 +25,11 @@ void reading_take(reading *r, const od_engine_host *host, od_slice sql, od_slice
     r->asked = true;
     if (!host || sql.len > READING_MAX)
         return;
-    if (!host->read_statement((const char *)sql.data, sql.len, collect, &c, &r->only_reads))
-        r->only_reads = false;
-    if (c.failed)
-        table_refs_release(&r->tables);
+    r->known = host->read_statement((const char *)sql.data, sql.len, collect, &c, &r->only_reads) && !c.failed;
+    if (r->known)
+        return;
+    r->only_reads = false;
+    table_refs_release(&r->tables);
 }
 
 void reading_release(reading *r)

@@ -10,6 +10,7 @@ enum { READING_MAX = 1 << 20 };
 
 typedef struct {
     bool asked;
+    bool known;      /* it could be read */
     bool only_reads; /* it may run twice */
     table_refs tables;
 } reading;

@@ -65,6 +65,8 @@ od_code od_gateway_create(const od_gateway_options *options, od_gateway **out, o
     OD_TRY(registry_create(options->workers, options->worker_count,
                            options->evict_ms ? options->evict_ms : DEFAULT_EVICT_MS, &g->registry, err));
     OD_TRY(gateway_stats_init(g, options->metrics, err));
+    OD_TRY(
+        tiers_make(options->providers, options->provider_count, options->tiers, options->tier_count, &g->tiers, err));
     OD_TRY(janitor_start(g, err));
     if (!g->worker && options->probe_ms >= 0) {
         OD_TRY(prober_start(g->registry, &g->token, options->tls,
