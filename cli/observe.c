@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "cli/daemon.h"
+#include "cli/otlp.h"
 #include "http/server.h"
 #include "query/gateway.h"
 #include "telemetry/process.h"
@@ -15,6 +16,7 @@ struct observe {
     od_metrics *metrics;
     od_http_route routes[1];
     od_http_server *http; /* NULL: not wanted */
+    otlp *otlp;           /* NULL: not wanted */
 };
 
 static double one(void *arg)
@@ -93,8 +95,9 @@ od_code observe_start(observe *o, od_error *err)
     };
     od_code rc;
 
-    if (!listen[0])
-        return OD_OK;
+    rc = otlp_start(o->metrics, &o->otlp, err);
+    if (rc != OD_OK || !listen[0])
+        return rc;
     o->routes[0] = (od_http_route){.path = "/metrics", .methods = OD_HTTP_GET, .handle = show_metrics, .arg = o};
     rc = od_listen_check(listen, options.token, err);
     if (rc == OD_OK)
@@ -118,6 +121,8 @@ void observe_stop(observe *o)
 {
     if (!o)
         return;
+    otlp_stop(o->otlp);
+    o->otlp = NULL;
     od_http_server_free(o->http);
     o->http = NULL;
 }

@@ -90,8 +90,17 @@ void od_tls_unref(od_tls *tls);  /* NULL allowed */
 typedef struct od_channel od_channel;
 typedef struct od_call od_call;
 
+/* Metadata of a call: a name in lower case, and a value of printable ASCII. */
+typedef struct {
+    const char *name, *value;
+} od_rpc_header;
+
+enum { OD_RPC_MAX_HEADERS = 64 };
+
 typedef struct {
     od_endpoint endpoint;
+    const od_rpc_header *headers; /* sent with every call; borrowed; at most OD_RPC_MAX_HEADERS */
+    size_t header_count;
     int64_t connect_timeout_ms; /* with the TLS handshake; 0: 5000 */
     size_t max_message;         /* 0: OD_RPC_MAX_MESSAGE */
     size_t max_idle;            /* idle connections kept; 0: 8 */

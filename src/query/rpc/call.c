@@ -90,6 +90,7 @@ static od_code start(od_call *call, od_error *err)
     int64_t left = -1;
 
     od_h2_stream_init(&call->stream, call->skew, od_channel_max_message(call->channel));
+    call->stream.headers = od_channel_headers(call->channel, &call->stream.header_count);
     if (call->deadline.at_ns != OD_DEADLINE_NEVER.at_ns) {
         left = call->deadline.at_ns - od_clock_ns();
         if (left <= 0)

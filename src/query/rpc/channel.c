@@ -119,6 +119,12 @@ size_t od_channel_max_message(const od_channel *channel)
     return channel->options.max_message;
 }
 
+const od_rpc_header *od_channel_headers(const od_channel *channel, size_t *count)
+{
+    *count = channel->options.header_count;
+    return channel->options.headers;
+}
+
 /* ---- one connection ---- */
 
 void od_client_conn_free(od_client_conn *conn)

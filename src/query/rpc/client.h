@@ -30,6 +30,7 @@ void od_client_conn_free(od_client_conn *conn);
 /* Reads what an idle connection's socket has; false: it is dead. */
 bool od_client_conn_alive(od_client_conn *conn);
 size_t od_channel_max_message(const od_channel *channel);
+const od_rpc_header *od_channel_headers(const od_channel *channel, size_t *count);
 
 typedef enum { OD_READ_SOME, OD_READ_NOTHING, OD_READ_LOST } od_read_result;
 /* Reads what the socket has, once. */

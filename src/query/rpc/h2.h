@@ -95,6 +95,8 @@ struct od_h2_stream {
     bool server;
     unsigned skew; /* of received messages */
     size_t max_message;
+    const od_rpc_header *headers; /* client: sent with the request; borrowed until then */
+    size_t header_count;
     /* What the peer's header lists said. */
     char path[OD_H2_MAX_PATH];
     int64_t timeout_ns;           /* -1: none */

@@ -325,7 +325,7 @@ od_code od_h2_request(od_h2 *h2, od_h2_stream *stream, const char *path, const c
 {
     const char *scheme = h2->options.tls ? "https" : "http";
     char timeout[OD_GRPC_TIMEOUT_SIZE];
-    nghttp2_nv pairs[] = {
+    nghttp2_nv pairs[9 + OD_RPC_MAX_HEADERS] = {
         text_nv(":method", "POST", 4, NGHTTP2_NV_FLAG_NONE),
         text_nv(":scheme", scheme, strlen(scheme), NGHTTP2_NV_FLAG_NONE),
         text_nv(":path", path, strlen(path), NGHTTP2_NV_FLAG_NONE),
@@ -334,15 +334,19 @@ od_code od_h2_request(od_h2 *h2, od_h2_stream *stream, const char *path, const c
         text_nv("content-type", "application/grpc", 16, NGHTTP2_NV_FLAG_NONE),
         text_nv("user-agent", "openduck", 8, NGHTTP2_NV_FLAG_NONE),
         text_nv("grpc-accept-encoding", "identity", 8, NGHTTP2_NV_FLAG_NONE),
-        {0},
     };
-    size_t count = sizeof pairs / sizeof *pairs - 1;
+    size_t count = 8;
     nghttp2_data_provider2 provider = {.read_callback = plan_data};
     int32_t id;
 
     if (timeout_ns >= 0) {
         od_grpc_timeout_format(timeout_ns, timeout);
         pairs[count++] = text_nv("grpc-timeout", timeout, strlen(timeout), NGHTTP2_NV_FLAG_NO_INDEX);
+    }
+    for (size_t i = 0; i < stream->header_count && i < OD_RPC_MAX_HEADERS; i++) {
+        const od_rpc_header *h = &stream->headers[i];
+        /* It may be a secret: not kept in a compression table. */
+        pairs[count++] = text_nv(h->name, h->value, strlen(h->value), NGHTTP2_NV_FLAG_NO_INDEX);
     }
     id = nghttp2_submit_request2(h2->session, NULL, pairs, count, &provider, stream);
     if (id == NGHTTP2_ERR_NOMEM)

@@ -1,8 +1,8 @@
 /* ExecuteFragmentChunk: it carries the data, so it is read and written without a copy of the payload. */
 #include "query/wire.h"
 
+#include "base/pb.h"
 #include "query/wire/detail.h"
-#include "query/wire/pb.h"
 
 #include "base/utf8.h"
 #include "base/banned.h"

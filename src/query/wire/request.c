@@ -1,7 +1,7 @@
 /* ExecuteFragmentRequest and CancelRequest: read without a copy, so by hand. */
 #include "query/wire.h"
 
-#include "query/wire/pb.h"
+#include "base/pb.h"
 
 #include "base/banned.h"
 

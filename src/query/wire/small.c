@@ -3,9 +3,9 @@
 
 #include <string.h>
 
+#include "base/pb.h"
 #include "openduck/v1/execution.pb-c.h"
 #include "openduck/v1/status.pb-c.h"
-#include "query/wire/pb.h"
 
 #include "base/alloc.h"
 #include "base/utf8.h"

@@ -1,8 +1,8 @@
 /* The messages of transactions and of IngestData: read without a copy, so by hand. */
 #include "query/wire.h"
 
+#include "base/pb.h"
 #include "query/wire/detail.h"
-#include "query/wire/pb.h"
 
 #include "base/alloc.h"
 #include "base/banned.h"

@@ -1,7 +1,7 @@
-/* Protobuf's wire format, as much of it as the messages need that are read without a copy.
+/* base/pb.h: protobuf's wire format, as much of it as the messages need that are read or written without generated code.
  * https://protobuf.dev/programming-guides/encoding/ */
-#ifndef OD_QUERY_WIRE_PB_H
-#define OD_QUERY_WIRE_PB_H
+#ifndef OD_BASE_PB_H
+#define OD_BASE_PB_H
 
 #include "base/buf.h"
 

@@ -1,4 +1,4 @@
-#include "query/wire/pb.h"
+#include "base/pb.h"
 
 #include "base/utf8.h"
 #include "base/banned.h"
