@@ -263,7 +263,7 @@ static od_code read_all(od_otlp_env env, const char *instance, od_otlp_config *o
         return od_fail(err, OD_E_NOT_IMPLEMENTED, "%s: supported are grpc and http/protobuf", variable);
     out->grpc = protocol && strcmp(protocol, "grpc") == 0;
     url = exporter_value(env, "ENDPOINT", variable);
-    OD_TRY(read_endpoint(variable, url, out, err));
+    OD_TRY(read_endpoint(variable, url ? url : "", out, err));
     OD_TRY(read_headers(env, out, err));
     OD_TRY(read_attributes(env, instance, out, err));
     OD_TRY(read_ms("OTEL_METRIC_EXPORT_INTERVAL", env("OTEL_METRIC_EXPORT_INTERVAL"), DEFAULT_INTERVAL_MS,

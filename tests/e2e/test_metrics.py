@@ -202,7 +202,7 @@ def test_what_never_gets_its_turn_is_counted():
         "--max-queued",
         "1",
         "--queue-timeout",
-        "300ms",
+        "2s",
     ]
     with services.Serve({"mydb": ":memory:"}, *options) as s, s.client() as c:
         call = c.call(ENDLESS, execution_id="one")
