@@ -185,6 +185,10 @@ od_code hint_read(const od_engine *engine, od_slice sql, plan *out, od_error *er
 
     if (!p.root)
         return od_fail(err, OD_E_NO_MEMORY, "out of memory for a plan");
+    if (sql.len > 0 && memchr(sql.data, 0, sql.len)) {
+        plan_release(&p);
+        return od_fail(err, OD_E_INVALID, "the statement holds a NUL");
+    }
     p.root->sql = od_strndup((const char *)sql.data, sql.len);
     p.root->sql_len = sql.len;
     rc = p.root->sql ? read_text(engine, &p, p.root, 0, err) : od_fail(err, OD_E_NO_MEMORY, "out of memory for a plan");
