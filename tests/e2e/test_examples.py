@@ -52,8 +52,15 @@ def run(command, **env):
 
 def test_every_example_has_a_test():
     known = {
-        *("client.c", "client_cli.sh", "client_python.py", "dev_stack.sh", "federation.c", "registration.sh"),
-        *("writing.py", "writing.sh"),
+        "client.c",
+        "client_cli.sh",
+        "client_python.py",
+        "dev_stack.sh",
+        "federation.c",
+        "hybrid.sh",
+        "registration.sh",
+        "writing.py",
+        "writing.sh",
     }
     assert {p.name for p in EXAMPLES.iterdir() if p.suffix in (".sh", ".py", ".c")} == known
 
@@ -149,6 +156,12 @@ def test_federation_provider(tmp_path):
             assert [after - was for after, was in zip(totals(), before)] == [1, 1, 1], "no table, so in turn"
         gateway.stdin.close()
         assert gateway.wait(20) == 0
+
+
+def test_hybrid():
+    out = run([EXAMPLES / "hybrid.sh"])
+    assert "[LOCAL] Bridge(R→L)" in out and "[REMOTE] Scan(orders)" in out
+    assert re.search(r"Grace\W+180\W+148095", out) and re.search(r"Grace\W+1494", out)
 
 
 @pytest.mark.extension

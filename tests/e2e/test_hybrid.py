@@ -276,3 +276,19 @@ def test_a_server_alone_has_both_places(tmp_path):
             "FROM openduck_run('REMOTE', 'SELECT count(*) FROM lineitem JOIN "
             "openduck_run(''LOCAL'', ''FROM orders'') USING (id)')"
         ) == [(10,)]
+
+
+@pytest.mark.skipif(services.PRESET != "release", reason="measures memory")
+def test_what_does_not_fit_into_memory_is_spilled(hybrid, tmp_path):
+    rows = "SELECT i, repeat(md5(i::VARCHAR), 4) AS s FROM range(2000000) t(i)"  # 256 MB of text
+    near = services.make_database(tmp_path / "near.duckdb", *LOCAL)
+    options = ("--hybrid", "--db", "near=%s" % near, "--memory-limit", "100MB", "--threads", "2")
+    with services.Gateway([hybrid.worker.url], *options) as gateway, gateway.client() as client:
+        gateway.reset_peak()
+        answer = client.rows(
+            "SELECT count(*), count(DISTINCT length(s)), count(o.id) FROM openduck_run('REMOTE', '%s') r "
+            "LEFT JOIN orders o ON o.id = r.i" % rows.replace("'", "''"),
+            database="mydb",
+        )
+        assert answer == [(2000000, 1, 10)]
+        assert gateway.peak() < 350 << 20
