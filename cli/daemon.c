@@ -264,6 +264,7 @@ static void drain(const daemon_task *task, int got)
 
     od_log(OD_LOG_INFO, task->role, "draining", "signal=%s calls=%u grace_ms=%lld", sigabbrev_np(got),
            od_rpc_server_calls(task->server), (long long)grace_ms);
+    observe_drain(task->observe);
     if (task->drain)
         task->drain(task->arg);
     if (lost) { /* what runs fails, or is about to */

@@ -5,6 +5,7 @@
 #include "cli/daemon.h"
 #include "cli/otlp.h"
 #include "http/server.h"
+#include "query/about.h"
 #include "query/gateway.h"
 #include "telemetry/process.h"
 #include "telemetry/prometheus.h"
@@ -14,6 +15,8 @@ struct observe {
     const od_options *options;
     const char *role;
     od_metrics *metrics;
+    od_about *about;
+    od_rpc_method *methods; /* of the server, and those of ABOUT */
     od_http_route routes[1];
     od_http_server *http; /* NULL: not wanted */
     otlp *otlp;           /* NULL: not wanted */
@@ -48,6 +51,7 @@ od_code observe_create(const od_options *options, const char *role, observe **ou
     o->options = options;
     o->role = role;
     OD_TRY(od_metrics_create(&o->metrics, err));
+    OD_TRY(od_about_create(&o->about, err));
     OD_TRY(watch_build(o->metrics, role, err));
     OD_TRY(od_metrics_watch_process(o->metrics, err));
     *out = o;
@@ -66,6 +70,28 @@ od_metrics *observe_metrics(observe *o)
 const char *observe_role(const observe *o)
 {
     return o->role;
+}
+
+od_code observe_serve(observe *o, od_rpc_server_options *out, od_error *err)
+{
+    size_t count;
+    const od_rpc_method *more = od_about_methods(o->about, &count);
+
+    o->methods = od_calloc(out->method_count + count, sizeof *o->methods);
+    if (!o->methods)
+        return od_fail(err, OD_E_NO_MEMORY, "out of memory for a list of methods");
+    memcpy(o->methods, out->methods, out->method_count * sizeof *o->methods);
+    memcpy(o->methods + out->method_count, more, count * sizeof *o->methods);
+    out->methods = o->methods;
+    out->method_count += count;
+    out->metrics = o->metrics;
+    return OD_OK;
+}
+
+void observe_drain(observe *o)
+{
+    if (o)
+        od_about_drain(o->about);
 }
 
 static void show_metrics(void *arg, const od_http_request *request, od_http_response *response)
@@ -133,5 +159,7 @@ void observe_free(observe *o)
         return;
     observe_stop(o);
     od_metrics_free(o->metrics);
+    od_about_free(o->about);
+    od_free(o->methods);
     od_free(o);
 }

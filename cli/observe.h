@@ -1,8 +1,9 @@
-/* What serve, gateway and worker let be seen of themselves: metrics, on a listener of their own. */
+/* What serve, gateway and worker let be seen of themselves: metrics, on a listener of their own, health and reflection. */
 #ifndef OD_CLI_OBSERVE_H
 #define OD_CLI_OBSERVE_H
 
 #include "base/options.h"
+#include "query/rpc.h"
 #include "telemetry/metrics.h"
 
 typedef struct observe observe;
@@ -11,7 +12,11 @@ typedef struct observe observe;
 OD_MUST_CHECK od_code observe_create(const od_options *options, const char *role, observe **out, od_error *err);
 od_metrics *observe_metrics(observe *o);
 const char *observe_role(const observe *o);
-/* Serves them, if that is wanted. What they are read from has to live until observe_stop. */
+/* Adds the methods that every server has to those of OUT, and the metrics. */
+OD_MUST_CHECK od_code observe_serve(observe *o, od_rpc_server_options *out, od_error *err);
+/* The server takes no new work: whoever watches its health is told. NULL allowed. */
+void observe_drain(observe *o);
+/* Serves the metrics, if that is wanted. What they are read from has to live until observe_stop. */
 OD_MUST_CHECK od_code observe_start(observe *o, od_error *err);
 /* Logs where; once the server is known to start. */
 void observe_log(const observe *o);

@@ -60,13 +60,13 @@ static od_code serve(const od_options *options, observe *observer, od_gateway *g
     rpc.service = gateway;
     rpc.connect_timeout_ms = connect_ms;
     daemon_task_options(options, OD_OPT_LISTEN, tls, &task);
-    rpc.metrics = observe_metrics(observer);
     task.observe = observer;
     task.role = observe_role(observer);
     task.arg = gateway;
     task.drain = drain_gateway;
     task.cancel = cancel_gateway;
     task.reload = reload_gateway;
+    OD_TRY(observe_serve(observer, &rpc, err));
     OD_TRY(od_rpc_server_start(&rpc, &task.server, err));
     OD_TRY(observe_start(observer, err));
     daemon_run(&task);

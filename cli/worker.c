@@ -157,7 +157,7 @@ int command_worker(const od_options *options)
     rpc.service = worker;
     OD_TRY(observe_create(options, "worker", &task.observe, &err));
     OD_TRY(od_worker_watch(worker, observe_metrics(task.observe), &err));
-    rpc.metrics = observe_metrics(task.observe);
+    OD_TRY(observe_serve(task.observe, &rpc, &err));
     OD_TRY(od_rpc_server_start(&rpc, &task.server, &err));
     OD_TRY(observe_start(task.observe, &err));
     if (od_options_str(options, OD_OPT_GATEWAY)[0])

@@ -57,6 +57,19 @@ function(od_proto)
     target_link_libraries(od_proto PUBLIC od_protobuf_c)
 endfunction()
 
+# od_embed_protos(TARGET): what proto/ says, as tables of TARGET.
+function(od_embed_protos target)
+    file(GLOB_RECURSE protos CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/proto/*.proto")
+    set(set "${CMAKE_BINARY_DIR}/gen/openduck.protoset")
+    set(out "${CMAKE_BINARY_DIR}/gen/openduck_protos.c")
+    set(script "${CMAKE_SOURCE_DIR}/scripts/embed_protos.py")
+    add_custom_command(OUTPUT "${out}"
+        COMMAND "${PROTOC}" "-I${CMAKE_SOURCE_DIR}/proto" --include_imports "--descriptor_set_out=${set}" ${protos}
+        COMMAND "${Python3_EXECUTABLE}" "${script}" "${set}" "${out}"
+        DEPENDS ${protos} "${script}" BYPRODUCTS "${set}" VERBATIM)
+    target_sources(${target} PRIVATE "${out}")
+endfunction()
+
 # od_test_name(OUT FILE DIR PREFIX): tests/unit/query/test_wire.c becomes unit.query.wire.
 function(od_test_name out file dir prefix)
     file(RELATIVE_PATH path "${dir}" "${file}")

@@ -35,6 +35,7 @@ else()
     add_library(od_protobuf_c ALIAS PkgConfig::PROTOBUF_C)
 endif()
 find_program(PROTOC_C protoc-c REQUIRED)
+find_program(PROTOC protoc REQUIRED)
 find_program(CCACHE ccache)
 if(CCACHE)
     # Sloppiness that precompiled headers need; it does not weaken the hash of the sources.
