@@ -151,13 +151,17 @@ JoinKeyConditions &JoinKeyConditions::operator=(JoinKeyConditions &&other) noexc
 }
 
 void JoinKeyConditions::Add(const JoinKeyFilter &filter, idx_t &parameters) {
-	vector<string> lists;
+	vector<string> values, lists;
 	for (auto &type : filter.keys->types) {
-		lists.push_back(StringUtil::Format("unnest(CAST($%llu AS %s[]))", ++parameters, TypeToSql(type)));
+		auto number = ++parameters;
+		values.push_back(StringUtil::Format("CAST($%llu AS %s[]) AS k%llu", number, TypeToSql(type), number));
+		lists.push_back(StringUtil::Format("unnest(k%llu)", number));
 	}
+	// Of a value that stands in unnest itself DuckDB makes a text when it binds it.
+	auto keys = "SELECT " + StringUtil::Join(lists, ", ") + " FROM (SELECT " + StringUtil::Join(values, ", ") + ")";
 	auto columns = StringUtil::Join(filter.columns, ", ");
 	auto one = filter.columns.size() == 1;
-	auto condition = (one ? columns : "(" + columns + ")") + " IN (SELECT " + StringUtil::Join(lists, ", ") + ")";
+	auto condition = (one ? columns : "(" + columns + ")") + " IN (" + keys + ")";
 	if (filter.keys->keep_null && filter.keys->HasNull()) {
 		condition += " OR " + columns + " IS NULL";
 	}

@@ -71,22 +71,6 @@ expressions_t CopyAll(const expressions_t &expressions) {
 	return result;
 }
 
-//! Puts what SOURCES has for columns of table TABLE in their place. False if other tables are named.
-bool Replace(expressions_t &expressions, idx_t table, const vector<unique_ptr<Expression>> &sources) {
-	bool known = true;
-	for (auto &expression : expressions) {
-		ExpressionIterator::VisitExpressionMutable<BoundColumnRefExpression>(
-		    expression, [&](BoundColumnRefExpression &ref, unique_ptr<Expression> &place) {
-			    if (ref.depth > 0 || ref.binding.table_index != table || ref.binding.column_index >= sources.size()) {
-				    known = false;
-				    return;
-			    }
-			    place = sources[ref.binding.column_index]->Copy();
-		    });
-	}
-	return known;
-}
-
 bool NamesOnly(const expressions_t &expressions, LogicalOperator &op) {
 	unordered_set<idx_t> tables, named;
 	LogicalJoin::GetTableReferences(op, tables);
@@ -132,7 +116,7 @@ public:
 			return;
 		case LogicalOperatorType::LOGICAL_PROJECTION: {
 			auto &projection = op.Cast<LogicalProjection>();
-			if (Replace(expressions, projection.table_index, projection.expressions)) {
+			if (ReplaceColumns(expressions, projection.table_index, projection.expressions)) {
 				Find(op.children[0], std::move(expressions), apart);
 			}
 			return;
@@ -141,7 +125,7 @@ public:
 			auto &aggregate = op.Cast<LogicalAggregate>();
 			auto &sets = aggregate.grouping_sets;
 			auto all = sets.empty() || (sets.size() == 1 && sets[0].size() == aggregate.groups.size());
-			if (all && Replace(expressions, aggregate.group_index, aggregate.groups)) {
+			if (all && ReplaceColumns(expressions, aggregate.group_index, aggregate.groups)) {
 				Find(op.children[0], std::move(expressions), true);
 			}
 			return;
@@ -200,7 +184,7 @@ private:
 			columns.push_back(make_uniq<BoundColumnRefExpression>(child->types[i], bindings[i]));
 		}
 		auto own = CopyAll(expressions);
-		if (Replace(own, setop.table_index, columns)) {
+		if (ReplaceColumns(own, setop.table_index, columns)) {
 			Find(child, std::move(own), apart);
 		}
 	}

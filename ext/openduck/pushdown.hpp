@@ -4,6 +4,7 @@
 #pragma once
 
 #include "duckdb.hpp"
+#include "duckdb/optimizer/optimizer_extension.hpp"
 #include "duckdb/planner/expression.hpp"
 #include "duckdb/planner/operator/logical_get.hpp"
 #include "duckdb/planner/table_filter.hpp"
@@ -26,6 +27,14 @@ typedef std::function<bool(const Expression &ref, string &sql)> column_writer_t;
 //! and nothing that could fail on one side alone. False if any part of it is something else.
 bool ExpressionToSql(const Expression &expr, const column_writer_t &column, string &sql);
 
+//! As ExpressionToSql, but also sums, differences and products, which may overflow: for what is computed for each row of a scan's
+//! result, here or there.
+bool ComputationToSql(const Expression &expr, const column_writer_t &column, string &sql);
+
+//! Puts what SOURCES has for the columns of table TABLE in their place. False if EXPRESSIONS name another table.
+bool ReplaceColumns(vector<unique_ptr<Expression>> &expressions, idx_t table,
+                    const vector<unique_ptr<Expression>> &sources);
+
 enum class FilterSql : uint8_t { WRITTEN, NOT_NEEDED, IMPOSSIBLE };
 //! A table filter over the column that is written as COLUMN_SQL. With USE_OPTIONAL filters that DuckDB could do without
 //! are written, else they are NOT_NEEDED.
@@ -35,5 +44,8 @@ FilterSql TableFilterToSql(const TableFilter &filter, const string &column_sql, 
 //! The table function's pushdown_complex_filter: moves what the server can do from FILTERS into the bind data.
 void PushdownFilters(ClientContext &context, LogicalGet &get, FunctionData *bind_data,
                      vector<unique_ptr<Expression>> &filters);
+
+//! Has the server make the groups and aggregates of PLAN that are made of a scan's rows, if that gives exactly the same.
+void PushAggregates(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan);
 
 } // namespace openduck

@@ -5,6 +5,7 @@
 
 #include "duckdb/parser/keyword_helper.hpp"
 #include "duckdb/planner/expression/list.hpp"
+#include "duckdb/planner/expression_iterator.hpp"
 
 namespace openduck {
 
@@ -192,7 +193,7 @@ bool IsSafeCast(const LogicalType &source, const LogicalType &target) {
 
 class ExpressionWriter {
 public:
-	explicit ExpressionWriter(const column_writer_t &column_p) : column(column_p) {
+	ExpressionWriter(const column_writer_t &column_p, bool computes) : column(column_p), computes(computes) {
 	}
 
 	bool Write(const Expression &expr, string &sql) const {
@@ -328,14 +329,41 @@ private:
 	bool WriteCast(const BoundCastExpression &expr, string &sql) const {
 		auto type = TypeToSql(expr.return_type);
 		string child;
-		if (type.empty() || !IsSafeCast(expr.child->return_type, expr.return_type) || !Write(*expr.child, child)) {
+		auto widens = computes && !expr.try_cast && expr.child->return_type.IsIntegral() &&
+		              expr.return_type.id() == LogicalTypeId::DECIMAL;
+		if (type.empty() || !(widens || IsSafeCast(expr.child->return_type, expr.return_type)) ||
+		    !Write(*expr.child, child)) {
 			return false;
 		}
 		sql = "CAST(" + child + " AS " + type + ")";
 		return true;
 	}
 
+	static bool IsExactNumber(const LogicalType &type) {
+		return type.IsIntegral() || type.id() == LogicalTypeId::DECIMAL;
+	}
+
+	//! Of exact numbers. The server would give a DECIMAL one more digit than was needed for the arguments as they were written.
+	bool WriteArithmetic(const BoundFunctionExpression &expr, string &sql) const {
+		auto &name = expr.function.name;
+		string left, right;
+		if ((name != "+" && name != "-" && name != "*") || expr.children.size() != 2 ||
+		    !IsExactNumber(expr.return_type) || !IsExactNumber(expr.children[0]->return_type) ||
+		    !IsExactNumber(expr.children[1]->return_type) || !Write(*expr.children[0], left) ||
+		    !Write(*expr.children[1], right)) {
+			return false;
+		}
+		sql = "(" + left + " " + name + " " + right + ")";
+		if (expr.return_type.id() == LogicalTypeId::DECIMAL) {
+			sql = "CAST(" + sql + " AS " + expr.return_type.ToString() + ")";
+		}
+		return true;
+	}
+
 	bool WriteFunction(const BoundFunctionExpression &expr, string &sql) const {
+		if (computes && WriteArithmetic(expr, sql)) {
+			return true;
+		}
 		auto function = FindFunction(expr.function.name);
 		if (!function || expr.IsVolatile() || !ArgumentsFit(function->arguments, expr.children)) {
 			return false;
@@ -364,6 +392,7 @@ private:
 	}
 
 	const column_writer_t &column;
+	const bool computes;
 };
 
 } // namespace
@@ -379,7 +408,27 @@ bool IsComparable(const LogicalType &type, ExpressionType comparison) {
 }
 
 bool ExpressionToSql(const Expression &expr, const column_writer_t &column, string &sql) {
-	return ExpressionWriter(column).Write(expr, sql);
+	return ExpressionWriter(column, false).Write(expr, sql);
+}
+
+bool ComputationToSql(const Expression &expr, const column_writer_t &column, string &sql) {
+	return ExpressionWriter(column, true).Write(expr, sql);
+}
+
+bool ReplaceColumns(vector<unique_ptr<Expression>> &expressions, idx_t table,
+                    const vector<unique_ptr<Expression>> &sources) {
+	bool known = true;
+	for (auto &expression : expressions) {
+		ExpressionIterator::VisitExpressionMutable<BoundColumnRefExpression>(
+		    expression, [&](BoundColumnRefExpression &ref, unique_ptr<Expression> &place) {
+			    if (ref.depth > 0 || ref.binding.table_index != table || ref.binding.column_index >= sources.size()) {
+				    known = false;
+				    return;
+			    }
+			    place = sources[ref.binding.column_index]->Copy();
+		    });
+	}
+	return known;
 }
 
 } // namespace openduck

@@ -63,6 +63,9 @@ struct RemoteScanPlan {
 RemoteScanPlan PlanRemoteScan(const RemoteScanBindData &bind, const vector<ColumnIndex> &column_ids,
                               const vector<idx_t> &projection_ids, optional_ptr<const TableFilterSet> filters,
                               bool optional_filters, const vector<string> &conditions = vector<string>());
+//! " FROM ... WHERE ...": all rows that BIND and FILTERS (by column) leave; empty if the server cannot apply all of them. BIND is
+//! Wrappable, and has no limit.
+string ScanFromSql(const RemoteScanBindData &bind, const TableFilterSet &filters);
 //! True if the server can apply all of FILTERS (by column).
 bool CanPushAll(const RemoteScanBindData &bind, const TableFilterSet &filters);
 

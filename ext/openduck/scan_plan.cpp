@@ -66,21 +66,21 @@ static string FromItem(const RemoteScanBindData &bind) {
 	return "(" + bind.subquery + end + " AS q(" + names + ")";
 }
 
+static string FromWhere(const RemoteScanBindData &bind, const vector<string> &filters) {
+	return " FROM " + FromItem(bind) + (filters.empty() ? "" : " WHERE " + StringUtil::Join(filters, " AND "));
+}
+
 static string BuildSql(const RemoteScanBindData &bind, const RemoteScanPlan &plan, const vector<string> &columns,
                        const vector<string> &filters) {
-	string from = " FROM " + FromItem(bind);
-	string where;
-	for (auto &filter : filters) {
-		where += (where.empty() ? " WHERE " : " AND ") + filter;
-	}
+	auto from = FromWhere(bind, filters);
 	string limit = bind.limit.IsValid() ? " LIMIT " + to_string(bind.limit.GetIndex()) : string();
 	if (!plan.count_only) {
-		return "SELECT " + StringUtil::Join(columns, ", ") + from + where + limit;
+		return "SELECT " + StringUtil::Join(columns, ", ") + from + limit;
 	}
 	if (limit.empty()) {
-		return "SELECT count(*)" + from + where;
+		return "SELECT count(*)" + from;
 	}
-	return "SELECT count(*) FROM (SELECT 1" + from + where + limit + ")";
+	return "SELECT count(*) FROM (SELECT 1" + from + limit + ")";
 }
 
 static bool HasContent(column_t id) {
@@ -169,6 +169,23 @@ RemoteScanPlan PlanRemoteScan(const RemoteScanBindData &bind, const vector<Colum
 	}
 	plan.sql = plain ? bind.source.query : BuildSql(bind, plan, columns, conditions);
 	return plan;
+}
+
+string ScanFromSql(const RemoteScanBindData &bind, const TableFilterSet &filters) {
+	auto conditions = bind.filters;
+	for (auto &entry : filters.filters) {
+		string sql;
+		auto written = !HasContent(entry.first) ? FilterSql::IMPOSSIBLE
+		                                        : TableFilterToSql(*entry.second, ScanColumnSql(bind, entry.first),
+		                                                           ScanColumnType(bind, entry.first), false, sql);
+		if (written == FilterSql::IMPOSSIBLE) {
+			return string();
+		}
+		if (written == FilterSql::WRITTEN) {
+			conditions.push_back(std::move(sql));
+		}
+	}
+	return FromWhere(bind, conditions);
 }
 
 bool CanPushAll(const RemoteScanBindData &bind, const TableFilterSet &filters) {
