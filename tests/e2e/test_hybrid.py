@@ -260,6 +260,16 @@ def test_cancel_reaches_every_fragment(hybrid, where):
     hybrid.gateway.wait_idle(10)
 
 
+def test_a_statement_that_gives_nothing_times_out(hybrid):
+    with services.Gateway([hybrid.worker.url], "--hybrid", "--execute-timeout", "1s") as gateway:
+        with gateway.client() as client:
+            for sql in ("FROM openduck_run('REMOTE', '%s')", "FROM openduck_run('REMOTE', 'SELECT 1'), (%s)"):
+                error = client.run(sql % ENDLESS, database="mydb").error
+                assert "timed out" in error.message
+            gateway.wait_idle(10)
+    hybrid.worker.wait_idle(10)
+
+
 def test_without_hybrid_the_error_says_what_is_missing(hybrid):
     with hybrid.worker.client() as client:
         error = client.run("FROM openduck_run('REMOTE', 'FROM side')", database="mydb").error

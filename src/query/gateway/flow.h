@@ -40,7 +40,8 @@ typedef struct flow {
     od_deadline park_until;
 
     int64_t start_ns;
-    _Atomic int64_t heard_ns; /* when the remote worker last gave something; 0: no remote worker is at work */
+    _Atomic int64_t
+        heard_ns; /* when the remote worker, or a hybrid statement's parts, last gave something; 0: none is at work */
     atomic_uint_fast64_t bytes;
     atomic_bool answered;          /* an end of our own has been sent, or the worker's passed on: no other may follow */
     atomic_bool streamed;          /* the worker has sent something: no other worker may be tried */

@@ -36,14 +36,17 @@ static void end_if_silent(flow *f, int64_t now_ns)
 {
     int64_t heard = atomic_load(&f->heard_ns), limit = f->gateway->execute_timeout_ms;
     char text[400];
-    const char *where;
 
     if (heard == 0 || limit < 0 || atomic_load(&f->paused) || now_ns - heard < limit * 1000000)
         return;
     pthread_mutex_lock(&f->lock);
-    where = f->worker ? f->worker->endpoint.authority : "?";
-    snprintf(text, sizeof text, "timed out: no answer from worker '%s' within %lld ms (OPENDUCK_EXECUTE_TIMEOUT)",
-             where, (long long)limit);
+    if (f->worker)
+        snprintf(text, sizeof text, "timed out: no answer from worker '%s' within %lld ms (OPENDUCK_EXECUTE_TIMEOUT)",
+                 f->worker->endpoint.authority, (long long)limit);
+    else
+        snprintf(text, sizeof text,
+                 "timed out: no part of the statement gave rows within %lld ms (OPENDUCK_EXECUTE_TIMEOUT)",
+                 (long long)limit);
     pthread_mutex_unlock(&f->lock);
     flow_end(f, OD_E_TIMEOUT, text);
 }

@@ -203,6 +203,7 @@ static od_code fill(move *m, sink *into, od_error *err)
 
     while (rc == OD_OK && m->owner) {
         rc = run_check(m->run, err);
+        run_heard(m->run, false);
         if (rc == OD_OK)
             rc = sink_push(into, m->owner, m->payload, err);
         od_msg_unref(m->owner);

@@ -66,6 +66,11 @@ od_interrupt run_interrupt(hybrid_run *run)
     return (od_interrupt){is_stopped, run};
 }
 
+void run_heard(const hybrid_run *run, bool waits)
+{
+    atomic_store_explicit(&run->flow->heard_ns, waits ? 0 : od_clock_ns(), memory_order_relaxed);
+}
+
 void hybrid_stop(hybrid_run *run)
 {
     pthread_mutex_lock(&run->lock);
@@ -94,6 +99,7 @@ static od_code send_payload(hybrid_run *run, od_msg *owner, od_slice payload, od
 
     if (rc != OD_OK)
         return rc;
+    run_heard(run, true);
     do {
         rc = run_check(run, err);
         if (rc == OD_OK)
@@ -101,6 +107,7 @@ static od_code send_payload(hybrid_run *run, od_msg *owner, od_slice payload, od
         else
             return rc;
     } while (rc == OD_E_TIMEOUT);
+    run_heard(run, false);
     if (rc == OD_OK)
         atomic_fetch_add(&f->bytes, out.head_len + out.len + out.tail_len);
     return rc;
@@ -236,10 +243,12 @@ static void run_main(void *arg)
         flow_start_routed(f);
         return;
     }
+    run_heard(run, false);
     if (rc == OD_OK)
         rc = make_plan(run, &err);
     if (rc == OD_OK)
         rc = run->plan.explain ? explain(run, &err) : execute(run, &err);
+    run_heard(run, true);
     if (rc == OD_OK) {
         send_end(f);
     } else {

@@ -31,6 +31,8 @@ struct hybrid_run {
 /* OD_E_CANCELLED once the run is to end. */
 OD_MUST_CHECK od_code run_check(const hybrid_run *run, od_error *err);
 od_interrupt run_interrupt(hybrid_run *run);
+/* A part of it has given something, or begins or ends to WAIT for the client: time is counted anew. */
+void run_heard(const hybrid_run *run, bool waits);
 
 /* ---- site.c: where a fragment runs, in this process or at a worker ---- */
 
