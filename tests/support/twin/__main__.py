@@ -1,6 +1,7 @@
 """Runs the sessions of seeds on two sides, and shrinks what differs.
 
-usage: python -m twin [--local] [--gateway] [--count N] [--first SESSION] [--shrink] [--collect N] [-v] SEED...
+usage: python -m twin [--local] [--gateway] [--threads N] [--count N] [--first SESSION] [--shrink]
+                      [--collect N] [-v] SEED...
 
 --local compares two local databases, which shows that the statements have one answer. --shrink leaves out
 statements as long as the difference stays. --collect leaves out the statement that differed and goes on, N times."""
@@ -18,6 +19,7 @@ def main():
     )
     parser.add_argument("--local", action="store_true")
     parser.add_argument("--gateway", action="store_true")
+    parser.add_argument("--threads", type=int, help="of DuckDB on each side")
     parser.add_argument("--count", type=int, default=10000)
     parser.add_argument("--first", type=int, default=0, help="the first session")
     parser.add_argument("--shrink", action="store_true")
@@ -26,7 +28,8 @@ def main():
     parser.add_argument("seeds", nargs="+", type=int)
     args = parser.parse_args()
     bad = 0
-    with Arena("local" if args.local else "gateway" if args.gateway else "serve") as arena:
+    kind = "local" if args.local else "gateway" if args.gateway else "serve"
+    with Arena(kind, args.threads) as arena:
         for seed in args.seeds:
             bad += run_seed(arena, seed, args)
     return 1 if bad else 0

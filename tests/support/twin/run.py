@@ -5,6 +5,7 @@ import itertools
 import os
 import pathlib
 import shutil
+import sys
 import tempfile
 
 import services
@@ -21,19 +22,29 @@ Found = collections.namedtuple("Found", "number text entry")
 
 
 class Arena:
-    """Makes fresh sides: plain ones, whose `cloud` is a file, others by KIND: local (plain too), serve, gateway."""
+    """Makes fresh sides: plain ones, whose `cloud` is a file, others by KIND: local (plain too), serve, gateway.
+    THREADS: of each side's DuckDB; None: its default."""
 
-    def __init__(self, kind):
+    def __init__(self, kind, threads=None):
         self.kind = kind
+        self.config = {"threads": threads} if threads else {}
         memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # what is compared needs no disk
         self.path = pathlib.Path(tempfile.mkdtemp(prefix="openduck-twin-", dir=memory))
         self.numbers = itertools.count()
         self.server = None
 
     def __enter__(self):
+        # For each statement with parameters DuckDB's client tries whether there is pandas, which takes longer than the
+        # statement if it is there in part.
+        self.pandas = sys.modules.get("pandas", self)
+        sys.modules["pandas"] = None
         return self
 
     def __exit__(self, *_):
+        if self.pandas is self:
+            del sys.modules["pandas"]
+        else:
+            sys.modules["pandas"] = self.pandas
         self.stop()
         shutil.rmtree(self.path, ignore_errors=True)
 
@@ -44,7 +55,7 @@ class Arena:
 
     def plain(self):
         path = self.path / ("%d.duckdb" % next(self.numbers))
-        return Side(services.duck(load=False), "ATTACH '%s' AS cloud (STORAGE_VERSION 'latest')" % path)
+        return Side(services.duck(load=False, **self.config), "ATTACH '%s' AS cloud (STORAGE_VERSION 'latest')" % path)
 
     def other(self):
         if self.kind == "local":
@@ -52,7 +63,7 @@ class Arena:
         self.stop()
         path = services.make_database(self.path / ("%d.duckdb" % next(self.numbers)))
         self.server = (services.Serve if self.kind == "serve" else services.Stack)({"mydb": path})
-        return Side(services.duck(), services.attach_sql(self.server.url), remote=True)
+        return Side(services.duck(**self.config), services.attach_sql(self.server.url), remote=True)
 
 
 def session(arena, number, count):
