@@ -114,6 +114,24 @@ static bool MayKnowBetter(const SQLStatement &statement, const ErrorData &error)
 	}
 }
 
+//! Whether what the server says of a statement counts, and not what was said of it here. It does if it is something else,
+//! such as that a view no longer fits its table; the same means that the server does not know the name either. BOUND: here
+//! it was understood, and what counts is that it cannot be done.
+static bool KnewBetter(bool bound, const ErrorData &here, const ErrorData &server) {
+	switch (server.Type()) {
+	case ExceptionType::CATALOG:
+	case ExceptionType::BINDER:
+	case ExceptionType::NOT_IMPLEMENTED:
+	case ExceptionType::INVALID_INPUT:
+		return !bound && server.Type() != here.Type();
+	case ExceptionType::CONVERSION:
+	case ExceptionType::OUT_OF_RANGE:
+		return true;
+	default:
+		return false;
+	}
+}
+
 //===--------------------------------------------------------------------===//
 // Decision
 //===--------------------------------------------------------------------===//
@@ -213,17 +231,21 @@ ForwardState::Decision ForwardState::Decide(ClientContext &context, SQLStatement
 	}
 	try {
 		auto written = Write(context, *inner, bound);
+		auto first = false;
 		if (!bound) {
 			written->local_error = error;
-			auto later = statement.type == StatementType::EXPLAIN_STATEMENT ||
-			             statement.type == StatementType::PREPARE_STATEMENT;
-			if (later && IsManipulation(inner->type) && written->parameters.empty()) {
-				// It is not run now, so the server would not refuse it: it is asked whether it knows better.
-				auto &transaction = OpenDuckTransaction::Get(context, Catalog::GetCatalog(context, written->catalog));
-				auto txn = transaction.Server(context, ServerUse::STATEMENT);
-				auto version = written->catalog_version;
-				written->remote->Describe(context, txn, written->sql, &version);
-			}
+			// If it fails as it runs, DuckDB takes the transaction for one that has written there.
+			first = !context.transaction.IsAutoCommit() && written->writes &&
+			        !MetaTransaction::Get(context).ModifiedDatabase();
+		}
+		auto later =
+		    statement.type == StatementType::EXPLAIN_STATEMENT || statement.type == StatementType::PREPARE_STATEMENT;
+		if (((later && IsManipulation(inner->type)) || first) && written->parameters.empty()) {
+			// The server would not refuse it before it is run: it is asked now.
+			auto &transaction = OpenDuckTransaction::Get(context, Catalog::GetCatalog(context, written->catalog));
+			auto txn = transaction.Server(context, ServerUse::STATEMENT);
+			auto version = written->catalog_version;
+			written->remote->Describe(context, txn, written->sql, &version);
 		}
 		pending = std::move(written);
 		return Decision::FORWARD;
@@ -236,8 +258,10 @@ ForwardState::Decision ForwardState::Decide(ClientContext &context, SQLStatement
 		}
 	} catch (InterruptException &) {
 		throw;
-	} catch (std::exception &) {
-		// The server does not know it either, or is away: what was said here stands.
+	} catch (std::exception &ex) {
+		if (KnewBetter(bound, error, ErrorData(ex))) {
+			throw;
+		}
 	}
 	return bound ? Decision::OURS : Decision::LEAVE;
 }

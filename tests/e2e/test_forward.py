@@ -3,6 +3,7 @@
 import contextlib
 import decimal
 import json
+import time
 
 import duckdb
 import pytest
@@ -180,3 +181,56 @@ def test_read_only_refuses(server):
             with pytest.raises(duckdb.InvalidInputException, match="read-only"):
                 c.execute(sql)
         assert c.execute("SELECT count(*) FROM cloud.ids").fetchall() == [(2,)]
+
+
+def test_a_client_sleeps_while_the_server_works(con):
+    """One that asked DuckDB again and again for something to do would take a processor from a server on its machine."""
+    con.execute("CREATE TABLE cloud.many AS SELECT i, i % 1000 AS k, hash(i) AS h FROM range(1000000) t(i)")
+    local = con.cursor()
+    shares = []
+    for _ in range(30):
+        local.execute("SELECT sum(hash(i)) FROM range(300000) t(i)").fetchall()  # so that all of its threads are awake
+        wall, cpu = time.monotonic(), time.process_time()
+        con.execute(
+            "UPDATE cloud.ids SET id = (SELECT count(DISTINCT a.h ^ b.h) FROM cloud.many a JOIN cloud.many b USING (k)"
+            " WHERE a.i % 5000 = 7)"
+        )
+        shares.append((time.process_time() - cpu) / (time.monotonic() - wall))
+    assert max(shares) < 0.5, shares
+
+
+REFUSED = (
+    "COMMENT ON TABLE cloud.missing IS 'x'",
+    "ALTER TABLE cloud.missing ADD COLUMN i INTEGER",
+    "INSERT INTO cloud.missing VALUES (1)",
+    "DROP SEQUENCE cloud.missing",
+    "CREATE INDEX missing ON cloud.missing (i)",
+)
+
+
+@pytest.mark.parametrize("sql", REFUSED)
+def test_a_transaction_has_not_written_what_was_refused(con, sql):
+    for c in (con, twin()):
+        c.execute("CREATE TABLE memory.mine (i INTEGER)")
+        c.begin()
+        with pytest.raises(duckdb.CatalogException, match="missing"):
+            c.execute(sql)
+        c.execute("INSERT INTO memory.mine VALUES (1)")
+        c.commit()
+        assert c.execute("FROM memory.mine").fetchall() == [(1,)]
+
+
+def test_what_cannot_be_done_is_said_when_it_is_prepared(con):
+    for c in (con, twin()):
+        c.execute("CREATE TABLE cloud.listed (k INTEGER[])")
+        with pytest.raises(duckdb.ConversionException, match="INTEGER"):
+            c.execute("PREPARE p AS INSERT INTO cloud.listed VALUES (500)")
+
+
+def test_a_macro_that_no_longer_fits_its_table_says_so(con):
+    for c in (con, twin()):
+        c.execute("CREATE VIEW cloud.priced AS SELECT price FROM cloud.inv")
+        c.execute("CREATE MACRO cloud.dear(n) AS TABLE SELECT count(*) + n AS c FROM cloud.priced")
+        c.execute("ALTER TABLE cloud.inv DROP COLUMN price")
+        with pytest.raises(duckdb.BinderException, match="price"):
+            c.execute("FROM cloud.dear(1)")

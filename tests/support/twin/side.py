@@ -54,6 +54,14 @@ SERVER_CATALOG = {
 }
 
 
+def plain_default(value):
+    """How a default names a sequence is the server's: without the alias, and with quotes where they are needed."""
+    if not isinstance(value, str) or "nextval(" not in value:
+        return value
+    value = re.sub(r"nextval\('(cloud\.)?(main\.)?", "nextval('", value)
+    return re.sub(r"nextval\('[^']*'\)", lambda name: name[0].replace('"', ""), value)
+
+
 class Side:
     open = False  # in a transaction
 
@@ -82,8 +90,7 @@ class Side:
             self.open = step.sql.startswith("BEGIN")
         if step.compare == "class":
             return Outcome(None, None, None, None, "")
-        # How a default names a sequence is the server's: without the alias.
-        rows = [re.sub(r"nextval\('(cloud\.)?(main\.)?", "nextval('", repr(r)) for r in rows]
+        rows = [repr(tuple(plain_default(v) for v in r)) for r in rows]
         # Nor does it matter to it whether the name of a type is in quotes.
         rows = [re.sub(r'AS "([A-Z]+)"', r"AS \1", r) for r in rows]
         if step.compare == "set":
