@@ -172,10 +172,11 @@ od_code od_call_open(od_channel *channel, const char *path, od_deadline grpc_dea
     return begin(call, out, err);
 }
 
-/* The peer did nothing of the call: its kernel has not even acknowledged a byte since, or HTTP/2 says so. */
+/* The peer did nothing of the call: it had closed the connection before its kernel acknowledged a byte of it. A reset tells
+ * nothing: a kernel acknowledges late, and a peer that is killed in between may have read the call. */
 static bool untouched(od_call *call)
 {
-    if (!call->may_replay || call->stream.bytes_received > 0 || call->stream.http_status >= 0)
+    if (!call->conn->ended || !call->may_replay || call->stream.bytes_received > 0 || call->stream.http_status >= 0)
         return false;
     if (od_h2_total_received(call->conn->h2) != call->received)
         return false;

@@ -279,6 +279,7 @@ od_read_result od_client_conn_read(od_client_conn *conn)
         return od_h2_received(conn->h2, iov, count, (size_t)n) ? OD_READ_SOME : OD_READ_LOST;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return OD_READ_NOTHING;
+    conn->ended = n == 0;
     return OD_READ_LOST;
 }
 

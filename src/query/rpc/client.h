@@ -17,6 +17,7 @@ typedef struct od_client_conn {
     od_h2 *h2;
     uint8_t *input;
     bool reused; /* has served a call before */
+    bool ended;  /* the peer has closed it in order; a reset is no such end */
     /* Where the hooks of its only stream go. */
     bool closed;
 } od_client_conn;

@@ -5,7 +5,6 @@ import itertools
 import os
 import pathlib
 import shutil
-import sys
 import tempfile
 
 import services
@@ -34,17 +33,9 @@ class Arena:
         self.server = None
 
     def __enter__(self):
-        # For each statement with parameters DuckDB's client tries whether there is pandas, which takes longer than the
-        # statement if it is there in part.
-        self.pandas = sys.modules.get("pandas", self)
-        sys.modules["pandas"] = None
         return self
 
     def __exit__(self, *_):
-        if self.pandas is self:
-            del sys.modules["pandas"]
-        else:
-            sys.modules["pandas"] = self.pandas
         self.stop()
         shutil.rmtree(self.path, ignore_errors=True)
 

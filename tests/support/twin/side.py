@@ -26,7 +26,10 @@ class Utc(datetime.tzinfo):
         return "UTC"
 
 
-sys.modules.setdefault("pytz", types.SimpleNamespace(timezone=lambda name: Utc()))
+pytz = types.ModuleType("pytz")
+pytz.__version__ = "0"  # too old for pandas, which then does without
+pytz.timezone = lambda name: Utc()
+sys.modules.setdefault("pytz", pytz)
 
 Outcome = collections.namedtuple("Outcome", "error names types rows message")
 
