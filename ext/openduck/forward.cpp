@@ -229,23 +229,31 @@ ForwardState::Decision ForwardState::Decide(ClientContext &context, SQLStatement
 		ours = false;
 		return Decision::OURS;
 	}
+	auto refused = false;
 	try {
 		auto written = Write(context, *inner, bound);
-		auto first = false;
-		if (!bound) {
-			written->local_error = error;
-			// If it fails as it runs, DuckDB takes the transaction for one that has written there.
-			first = !context.transaction.IsAutoCommit() && written->writes &&
-			        !MetaTransaction::Get(context).ModifiedDatabase();
-		}
 		auto later =
 		    statement.type == StatementType::EXPLAIN_STATEMENT || statement.type == StatementType::PREPARE_STATEMENT;
-		if (((later && IsManipulation(inner->type)) || first) && written->parameters.empty()) {
+		auto ask = later && IsManipulation(inner->type);
+		auto second = false;
+		auto &catalog = Catalog::GetCatalog(context, written->catalog);
+		if (!bound) {
+			written->local_error = error;
+			// If it fails as it runs, DuckDB takes the transaction for one that has written there. A second database is not
+			// written to, but what is wrong with the statement comes before that.
+			auto modified = MetaTransaction::Get(context).ModifiedDatabase();
+			second = written->writes && modified && !RefersToSameObject(*modified, catalog.GetAttached());
+			ask = ask || second || (written->writes && !modified && !context.transaction.IsAutoCommit());
+		}
+		if (ask && written->parameters.empty()) {
 			// The server would not refuse it before it is run: it is asked now.
-			auto &transaction = OpenDuckTransaction::Get(context, Catalog::GetCatalog(context, written->catalog));
-			auto txn = transaction.Server(context, ServerUse::STATEMENT);
+			auto txn = OpenDuckTransaction::Get(context, catalog).Server(context, ServerUse::STATEMENT);
 			auto version = written->catalog_version;
 			written->remote->Describe(context, txn, written->sql, &version);
+			if (second) {
+				refused = true;
+				MetaTransaction::Get(context).ModifyDatabase(catalog.GetAttached(), Modification(inner->type));
+			}
 		}
 		pending = std::move(written);
 		return Decision::FORWARD;
@@ -259,7 +267,7 @@ ForwardState::Decision ForwardState::Decide(ClientContext &context, SQLStatement
 	} catch (InterruptException &) {
 		throw;
 	} catch (std::exception &ex) {
-		if (KnewBetter(bound, error, ErrorData(ex))) {
+		if (refused || KnewBetter(bound, error, ErrorData(ex))) {
 			throw;
 		}
 	}

@@ -227,6 +227,21 @@ def test_what_cannot_be_done_is_said_when_it_is_prepared(con):
             c.execute("PREPARE p AS INSERT INTO cloud.listed VALUES (500)")
 
 
+def test_a_second_database_is_not_written_to(con):
+    for c in (con, twin()):
+        c.execute("CREATE TABLE memory.mine (i INTEGER)")
+        for sql, error in (
+            ("COMMENT ON SEQUENCE cloud.seq IS 'x'", duckdb.TransactionException),
+            ("COMMENT ON SEQUENCE cloud.missing IS 'x'", duckdb.CatalogException),
+            ("ALTER TABLE cloud.ids ADD PRIMARY KEY (id)", duckdb.TransactionException),
+        ):
+            c.begin()
+            c.execute("INSERT INTO memory.mine VALUES (1)")
+            with pytest.raises(error):
+                c.execute(sql)
+            c.rollback()
+
+
 def test_a_macro_that_no_longer_fits_its_table_says_so(con):
     for c in (con, twin()):
         c.execute("CREATE VIEW cloud.priced AS SELECT price FROM cloud.inv")

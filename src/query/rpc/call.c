@@ -41,6 +41,7 @@ struct od_call {
     unsigned skew;
     char *path;
     bool may_replay;
+    bool written; /* all of a message, or more */
     replay *sent, **sent_last;
     size_t sent_bytes;
     int64_t acked;     /* of the connection, when the call began */
@@ -172,11 +173,13 @@ od_code od_call_open(od_channel *channel, const char *path, od_deadline grpc_dea
     return begin(call, out, err);
 }
 
-/* The peer did nothing of the call: it had closed the connection before its kernel acknowledged a byte of it. A reset tells
- * nothing: a kernel acknowledges late, and a peer that is killed in between may have read the call. */
+/* The peer did nothing of the call: its kernel has acknowledged no byte of it, and either not all was written, or the peer
+ * had closed the connection in order. Of what was written a reset tells nothing: a kernel acknowledges late, and a peer
+ * that is killed in between may have read it. */
 static bool untouched(od_call *call)
 {
-    if (!call->conn->ended || !call->may_replay || call->stream.bytes_received > 0 || call->stream.http_status >= 0)
+    if ((call->written && !call->conn->ended) || !call->may_replay || call->stream.bytes_received > 0 ||
+        call->stream.http_status >= 0)
         return false;
     if (od_h2_total_received(call->conn->h2) != call->received)
         return false;
@@ -274,6 +277,8 @@ static od_code flush(od_call *call, od_error *err)
 {
     if (od_h2_flush(call->conn->h2))
         return OD_OK;
+    if (call->written) /* the reset that was just reported will look like an end */
+        call->may_replay = false;
     /* What the peer said before it closed is still to be read, and tells more than the failed write. */
     while (call->stream.h2 && od_client_conn_read(call->conn) == OD_READ_SOME)
         ;
@@ -314,6 +319,7 @@ static od_code write_out(od_call *call, od_deadline wait, od_error *err)
         OD_TRY(step(call, wait, err));
         OD_TRY(flush(call, err));
     }
+    call->written = true;
     if (!call->stream.h2 && call->stream.end.at_once)
         rc = ended(call, err);
 
