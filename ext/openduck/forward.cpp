@@ -214,6 +214,19 @@ void ForwardState::Describe(ClientContext &context, ForwardedStatement &forwarde
 	described[key] = make_pair(forwarded.names, forwarded.types);
 }
 
+//! Throws what the server says against FORWARDED, as far as that does not depend on the values of parameters.
+static void AskServer(ClientContext &context, ForwardedStatement &forwarded, OpenDuckTransaction &transaction) {
+	auto version = forwarded.catalog_version;
+	try {
+		auto txn = transaction.Server(context, ServerUse::STATEMENT);
+		forwarded.remote->Describe(context, txn, forwarded.sql, &version);
+	} catch (std::exception &ex) {
+		if (forwarded.parameters.empty() || ErrorData(ex).Type() != ExceptionType::INVALID_INPUT) {
+			throw;
+		}
+	}
+}
+
 ForwardState::Decision ForwardState::Decide(ClientContext &context, SQLStatement &statement, ErrorData &error) {
 	armed = false;
 	auto bound = broken_off;
@@ -245,11 +258,9 @@ ForwardState::Decision ForwardState::Decide(ClientContext &context, SQLStatement
 			second = written->writes && modified && !RefersToSameObject(*modified, catalog.GetAttached());
 			ask = ask || second || (written->writes && !modified && !context.transaction.IsAutoCommit());
 		}
-		if (ask && written->parameters.empty()) {
+		if (ask) {
 			// The server would not refuse it before it is run: it is asked now.
-			auto txn = OpenDuckTransaction::Get(context, catalog).Server(context, ServerUse::STATEMENT);
-			auto version = written->catalog_version;
-			written->remote->Describe(context, txn, written->sql, &version);
+			AskServer(context, *written, OpenDuckTransaction::Get(context, catalog));
 			if (second) {
 				refused = true;
 				MetaTransaction::Get(context).ModifyDatabase(catalog.GetAttached(), Modification(inner->type));

@@ -225,6 +225,10 @@ def test_what_cannot_be_done_is_said_when_it_is_prepared(con):
         c.execute("CREATE TABLE cloud.listed (k INTEGER[])")
         with pytest.raises(duckdb.ConversionException, match="INTEGER"):
             c.execute("PREPARE p AS INSERT INTO cloud.listed VALUES (500)")
+        with pytest.raises(duckdb.CatalogException, match="missing"):
+            c.execute("PREPARE p AS INSERT INTO cloud.missing VALUES ($1)")
+        with pytest.raises(duckdb.BinderException, match="3 values"):
+            c.execute("PREPARE p AS INSERT INTO cloud.ids VALUES ($1, 2, DEFAULT)")
 
 
 def test_a_second_database_is_not_written_to(con):
