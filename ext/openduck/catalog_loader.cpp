@@ -10,7 +10,7 @@ namespace {
 //! Every answer has these columns; what they hold depends on the kind of the row.
 enum AnswerColumn : idx_t {
 	KIND,     // 'd' database, 's' schema, 't' table, 'v' view, 'c' column, 'x' column of DESCRIBE, 'y' collation,
-	          // 'g' default or generated, 'n' name in its own letters
+	          // 'g' default or generated, 'n' name in its own letters, 'f' foreign key to the table itself
 	SCHEMA,   // its schema
 	RELATION, // its table or view
 	NAME,     // of the column
@@ -79,6 +79,49 @@ string Identifier(const string &text) {
 	return KeywordHelper::WriteQuoted(text, '"');
 }
 
+//! The names of the list COLUMN, as SQL writes them.
+string NamesOf(const string &column) {
+	return "array_to_string(list_transform(" + column + ", lambda n: '\"' || replace(n, '\"', '\"\"') || '\"'), ', ')";
+}
+
+//! DuckDB's CREATE statements lack the foreign keys of a table to itself: there is a comma, and nothing after it.
+string SelfReferencesPart() {
+	auto text = "'FOREIGN KEY (' || " + NamesOf("constraint_column_names") + " || ') REFERENCES \"' || " +
+	            "replace(table_name, '\"', '\"\"') || '\"(' || " + NamesOf("referenced_column_names") + " || ')'";
+	return Part("f", {"schema_name", "table_name", "", "", "", text, "", "", "", "", "", ""},
+	            string(" FROM duckdb_constraints()") + OF_DATABASE +
+	                " AND constraint_type = 'FOREIGN KEY' AND referenced_table = table_name");
+}
+
+//! SQL without the commas that nothing follows.
+string WithoutEmptyItems(const string &sql) {
+	string result;
+	char quote = 0;
+	for (auto c : sql) {
+		if (quote) {
+			quote = c == quote ? 0 : quote;
+		} else if (c == '\'' || c == '"') {
+			quote = c;
+		} else if (c == ',' || c == ')') {
+			auto last = result.find_last_not_of(' ');
+			if (last != string::npos && result[last] == ',') {
+				result.resize(last);
+			}
+		}
+		result += c;
+	}
+	return result;
+}
+
+string WithConstraints(const string &sql, const vector<string> &constraints) {
+	auto whole = WithoutEmptyItems(sql);
+	auto end = whole.rfind(')');
+	if (end == string::npos) {
+		return sql;
+	}
+	return whole.substr(0, end) + ", " + StringUtil::Join(constraints, ", ") + whole.substr(end);
+}
+
 string Union(const vector<string> &parts) {
 	return StringUtil::Join(parts, "\nUNION ALL ");
 }
@@ -142,6 +185,9 @@ private:
 			break;
 		case 'g':
 			ReadGenerated(chunk, row);
+			break;
+		case 'f':
+			Relation(chunk, row).self_references.push_back(TextOf(chunk.GetValue(TEXT, row)));
 			break;
 		case 'y': {
 			auto text = TextOf(chunk.GetValue(TEXT, row));
@@ -302,10 +348,14 @@ LoadedCatalog CatalogLoader::LoadAll(ClientContext &context, Remote &remote, con
 	           Part("c",
 	                {"schema_name", "table_name", "column_name", "column_index", "comment", "data_type",
 	                 "column_default", "is_nullable", "", "", "", ""},
-	                string(" FROM duckdb_columns()") + OF_DATABASE)}));
+	                string(" FROM duckdb_columns()") + OF_DATABASE),
+	           SelfReferencesPart()}));
 	result.complete = true;
 	for (auto &relation : result.relations) {
 		relation.full = true;
+		if (!relation.self_references.empty()) {
+			relation.sql = WithConstraints(relation.sql, relation.self_references);
+		}
 	}
 	return result;
 }

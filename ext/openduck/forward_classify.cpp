@@ -3,6 +3,7 @@
 #include "openduck/catalog.hpp"
 #include "openduck/scan.hpp"
 
+#include "duckdb/common/types/timestamp.hpp"
 #include "duckdb/common/type_visitor.hpp"
 #include "duckdb/main/attached_database.hpp"
 #include "duckdb/main/database_manager.hpp"
@@ -72,6 +73,25 @@ static bool IsZoned(const LogicalType &type) {
 	       TypeVisitor::Contains(type, LogicalTypeId::TIME_TZ);
 }
 
+//! A literal that says its offset is the same moment everywhere.
+static bool HasOffset(const Expression &expr) {
+	if (expr.GetExpressionClass() != ExpressionClass::BOUND_CONSTANT ||
+	    expr.return_type.id() != LogicalTypeId::VARCHAR) {
+		return false;
+	}
+	auto &value = expr.Cast<BoundConstantExpression>().value;
+	if (value.IsNull()) {
+		return false;
+	}
+	auto &text = StringValue::Get(value);
+	timestamp_t moment;
+	string_t zone;
+	bool has_offset = false;
+	return Timestamp::TryConvertTimestampTZ(text.c_str(), text.size(), moment, true, has_offset, zone) ==
+	           TimestampCastResult::SUCCESS &&
+	       has_offset;
+}
+
 //! True if EXPR computes by the session's time zone or calendar.
 static bool NeedsZone(const Expression &expr) {
 	bool result = false;
@@ -79,7 +99,8 @@ static bool NeedsZone(const Expression &expr) {
 	case ExpressionClass::BOUND_CAST: {
 		auto &cast = expr.Cast<BoundCastExpression>();
 		result = IsZoned(cast.return_type) != IsZoned(cast.child->return_type) &&
-		         cast.child->return_type.id() != LogicalTypeId::SQLNULL;
+		         cast.child->return_type.id() != LogicalTypeId::SQLNULL &&
+		         !(cast.return_type.id() == LogicalTypeId::TIMESTAMP_TZ && HasOffset(*cast.child));
 		break;
 	}
 	case ExpressionClass::BOUND_FUNCTION: {

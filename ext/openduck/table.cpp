@@ -133,6 +133,13 @@ void AddConstraints(ClientContext &context, CreateTableInfo &info, vector<unique
 				unique.SetIndex(info.columns.GetColumn(unique.GetColumnNames()[0]).Logical());
 			}
 		}
+		if (constraint->type == ConstraintType::FOREIGN_KEY) {
+			auto &key = constraint->Cast<ForeignKeyConstraint>().info;
+			if (StringUtil::CIEquals(key.table, info.table)) {
+				// Else DuckDB would wait for the table before it copies the table.
+				key.type = ForeignKeyType::FK_TYPE_SELF_REFERENCE_TABLE;
+			}
+		}
 		info.constraints.push_back(std::move(constraint));
 	}
 }

@@ -357,3 +357,43 @@ def test_definitions_of_another_are_seen(con, server):
         con.execute("DROP TABLE cloud.ids")
         with pytest.raises(duckdb.CatalogException):
             other.execute("INSERT INTO cloud.ids VALUES (1, 2)")
+
+
+SELF_REFERENCES = (
+    "CREATE TABLE cloud.tree (k INTEGER UNIQUE, parent INTEGER REFERENCES tree (k))",
+    'CREATE TABLE cloud.s2."a""b" ("k k" INTEGER, j INTEGER, p INTEGER, q INTEGER, PRIMARY KEY ("k k", j),'
+    ' FOREIGN KEY (p, q) REFERENCES s2."a""b" ("k k", j), CHECK (p > 3))',
+)
+CONSTRAINTS = (
+    "SELECT schema_name, table_name, constraint_type, constraint_column_names, referenced_table,"
+    " referenced_column_names FROM duckdb_constraints() WHERE database_name = '%s' AND table_name IN ('tree', 'a\"b')"
+)
+
+
+def test_a_table_may_refer_to_itself(con):
+    """DuckDB's own CREATE statement of such a table lacks the constraint."""
+    local = twin()
+    for c in (con, local):
+        for sql in SELF_REFERENCES:
+            c.execute(sql)
+        c.execute("DROP TABLE cloud.fed")  # its default is the sequence's, which only its own database has
+        c.execute("ATTACH ':memory:' AS copied")
+        c.execute("COPY FROM DATABASE cloud TO copied")
+    for name in ("cloud", "copied"):
+        assert run(con, CONSTRAINTS % name) == run(local, CONSTRAINTS % name), name
+    assert len(run(con, CONSTRAINTS % "copied")[1]) == 7
+
+
+def test_a_moment_with_its_offset_is_the_same_everywhere(con):
+    con.execute(
+        "CREATE TABLE cloud.moments (k INTEGER PRIMARY KEY, t TIMESTAMPTZ, n INTEGER DEFAULT nextval('cloud.seq'))"
+    )
+    con.execute("SET TimeZone = 'Asia/Tokyo'")
+    for _ in range(2):
+        con.execute(
+            "INSERT INTO cloud.moments (k, t) VALUES (1, TIMESTAMPTZ '2024-01-04 03:30:00+02')"
+            " ON CONFLICT (k) DO UPDATE SET t = TIMESTAMPTZ '2024-01-06 09:30:00-05:30', n = n + 100"
+        )
+    assert con.execute("SELECT k, epoch(t), n FROM cloud.moments").fetchall() == [(1, 1704553200.0, 110)]
+    con.execute("INSERT INTO cloud.moments VALUES (2, TIMESTAMPTZ '2024-01-04 03:30:00', 0)")
+    assert con.execute("SELECT epoch(t) FROM cloud.moments WHERE k = 2").fetchall() == [(1704306600.0,)]

@@ -251,10 +251,10 @@ class Reads(Values):
             ("SELECT column_name, column_type, min, max, count FROM (SUMMARIZE %s)" % name, False),
             ("SELECT table_schema, table_name, table_type FROM information_schema.tables WHERE table_catalog = 'cloud'", False),
             ("SELECT table_name, column_name, data_type, is_nullable, column_default FROM information_schema.columns"
-             " WHERE table_catalog = 'cloud'", False),
+             " WHERE table_catalog = 'cloud' AND table_name NOT IN (SELECT view_name FROM duckdb_views())", False),
             ("SELECT current_database(), current_schema()", True),
             ("SELECT count(*) FROM duckdb_tables() WHERE database_name = 'cloud'", True),
             ("SELECT name, type, \"notnull\", dflt_value, pk FROM pragma_table_info('%s') ORDER BY cid"
              % name.replace("'", "''"), True),
-            ("SHOW ALL TABLES", False),
+            ("SELECT * FROM (SHOW ALL TABLES) WHERE name NOT IN (SELECT view_name FROM duckdb_views())", False),
         ))  # fmt: skip

@@ -33,15 +33,15 @@ sys.modules.setdefault("pytz", pytz)
 
 Outcome = collections.namedtuple("Outcome", "error names types rows message")
 
-# What the catalog says of the database. No object ids, no estimates, no columns of views: their types are those of the
-# last time that the view was read.
+# What the catalog says of the database. No object ids, no estimates, no columns of views: they are those of the last
+# time that the view was read.
 CATALOG = {
     "schemas": "SELECT schema_name FROM duckdb_schemas() WHERE database_name = 'cloud' AND NOT internal",
     "tables": "SELECT schema_name, table_name, comment, temporary, has_primary_key, column_count, index_count,"
     " check_constraint_count FROM duckdb_tables() WHERE database_name = 'cloud'",
     "columns": "SELECT schema_name, table_name, column_name, column_index, comment, column_default, is_nullable, data_type"
     " FROM duckdb_columns() SEMI JOIN duckdb_tables() USING (table_oid, database_name) WHERE database_name = 'cloud'",
-    "views": "SELECT schema_name, view_name, comment, column_count FROM duckdb_views() WHERE database_name = 'cloud' AND NOT internal",
+    "views": "SELECT schema_name, view_name, comment FROM duckdb_views() WHERE database_name = 'cloud' AND NOT internal",
     "constraints": "SELECT schema_name, table_name, constraint_type, constraint_column_names FROM duckdb_constraints()"
     " WHERE database_name = 'cloud'",
 }
