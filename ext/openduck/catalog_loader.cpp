@@ -114,12 +114,11 @@ string WithoutEmptyItems(const string &sql) {
 }
 
 string WithConstraints(const string &sql, const vector<string> &constraints) {
-	auto whole = WithoutEmptyItems(sql);
-	auto end = whole.rfind(')');
-	if (end == string::npos) {
+	auto end = sql.rfind(')');
+	if (end == string::npos || constraints.empty()) {
 		return sql;
 	}
-	return whole.substr(0, end) + ", " + StringUtil::Join(constraints, ", ") + whole.substr(end);
+	return sql.substr(0, end) + ", " + StringUtil::Join(constraints, ", ") + sql.substr(end);
 }
 
 string Union(const vector<string> &parts) {
@@ -326,6 +325,26 @@ LoadedCatalog Ask(ClientContext &context, Remote &remote, const od_remote_txn *t
 	return result;
 }
 
+void AddSelfReferences(ClientContext &context, Remote &remote, const od_remote_txn *txn, LoadedCatalog &catalog) {
+	LoadedCatalog told;
+	try {
+		told = Ask(context, remote, txn, SelfReferencesPart());
+	} catch (std::exception &ex) {
+		// To list constraints the server binds those of all its databases, and one that it cannot bind is of no matter here.
+		auto type = ErrorData(ex).Type();
+		if (type != ExceptionType::CATALOG && type != ExceptionType::BINDER) {
+			throw;
+		}
+	}
+	for (auto &relation : catalog.relations) {
+		for (auto &other : told.relations) {
+			if (other.schema == relation.schema && other.name == relation.name) {
+				relation.sql = WithConstraints(relation.sql, other.self_references);
+			}
+		}
+	}
+}
+
 } // namespace
 
 LoadedCatalog CatalogLoader::LoadSchemas(ClientContext &context, Remote &remote, const od_remote_txn *txn,
@@ -348,14 +367,17 @@ LoadedCatalog CatalogLoader::LoadAll(ClientContext &context, Remote &remote, con
 	           Part("c",
 	                {"schema_name", "table_name", "column_name", "column_index", "comment", "data_type",
 	                 "column_default", "is_nullable", "", "", "", ""},
-	                string(" FROM duckdb_columns()") + OF_DATABASE),
-	           SelfReferencesPart()}));
+	                string(" FROM duckdb_columns()") + OF_DATABASE)}));
 	result.complete = true;
+	bool refers = false;
 	for (auto &relation : result.relations) {
 		relation.full = true;
-		if (!relation.self_references.empty()) {
-			relation.sql = WithConstraints(relation.sql, relation.self_references);
-		}
+		auto whole = WithoutEmptyItems(relation.sql);
+		refers = refers || whole != relation.sql;
+		relation.sql = std::move(whole);
+	}
+	if (refers) {
+		AddSelfReferences(context, remote, txn, result);
 	}
 	return result;
 }
