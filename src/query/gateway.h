@@ -40,9 +40,10 @@ typedef struct {
     size_t provider_count;
     const char *const *tiers;
     size_t tier_count;
-    const char *version;       /* for status; borrowed */
-    od_metrics *metrics;       /* filled with what it does; borrowed, not read once it is freed; NULL: none */
-    od_tls *tls;               /* for probes of https:// workers; referenced; NULL: one that trusts the system's CAs */
+    const char *version; /* for status; borrowed */
+    od_metrics *metrics; /* filled with what it does; borrowed, not read once it is freed; NULL: none */
+    od_tls *
+        tls; /* for probes of, and hybrid statements at https:// workers; referenced; NULL: one that trusts the system's CAs */
     unsigned max_transactions; /* open at remote workers at once; 0: 256 */
     int64_t
         transaction_idle_ms; /* one that nothing passes for is forgotten and rolled back; 0: 300,000; negative: no limit */

@@ -204,6 +204,17 @@ def test_everything_by_mutual_tls(kind):
         refused(worker.url, *tls_files.dial(), word="client certificate")
 
 
+def test_hybrid_statements_reach_workers_by_mutual_tls():
+    tls = [*tls_files.listen(client_ca="ca"), "--tls-ca", tls_files.path("ca.pem")]
+    with (
+        services.Worker({"mydb": ":memory:"}, *tls, token=TOKEN) as worker,
+        services.Gateway([worker.url], "--hybrid", *tls, token=TOKEN) as gateway,
+    ):
+        far = "SELECT i FROM openduck_run(''LOCAL'', ''SELECT 2 AS i'')"
+        sql = "SELECT sum(i) AS s FROM openduck_run('REMOTE', '%s'), openduck_run('LOCAL', 'SELECT 1 AS j')" % far
+        assert query(gateway.url, *tls_files.dial(cert="client"), sql=sql).stdout == "s\n2\n"
+
+
 def test_gateway_refuses_a_worker_that_it_cannot_trust():
     with services.Worker({"mydb": ":memory:"}, *tls_files.listen("stranger"), token=TOKEN) as worker:
         with services.Gateway([worker.url], *tls_files.dial(), token=TOKEN) as gateway:

@@ -61,7 +61,7 @@ od_code od_gateway_create(const od_gateway_options *options, od_gateway **out, o
     OD_TRY(pins_create(options->max_transactions ? options->max_transactions : DEFAULT_TRANSACTIONS,
                        options->transaction_idle_ms ? options->transaction_idle_ms : DEFAULT_IDLE_MS, &g->pins, err));
     if (options->hybrid)
-        OD_TRY(hybrid_create(options->hybrid, slots_of(options), &g->hybrid, err));
+        OD_TRY(hybrid_create(options->hybrid, options->tls, slots_of(options), &g->hybrid, err));
     OD_TRY(registry_create(options->workers, options->worker_count,
                            options->evict_ms ? options->evict_ms : DEFAULT_EVICT_MS, &g->registry, err));
     OD_TRY(gateway_stats_init(g, options->metrics, err));

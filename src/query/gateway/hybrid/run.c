@@ -17,7 +17,7 @@ enum { SEND_SLICE_MS = 50, FRAGMENT_THREADS = 1024 };
 
 /* ---- the room for it ---- */
 
-od_code hybrid_create(od_engine *engine, unsigned statements, hybrid **out, od_error *err)
+od_code hybrid_create(od_engine *engine, od_tls *tls, unsigned statements, hybrid **out, od_error *err)
 {
     /* Every flow that hybrid_start takes has a slot: there is a thread for it, also while the number of slots is changed. */
     const od_pool_options for_statements = {
@@ -30,6 +30,7 @@ od_code hybrid_create(od_engine *engine, unsigned statements, hybrid **out, od_e
     if (!h)
         return od_fail(err, OD_E_NO_MEMORY, "out of memory for hybrid statements");
     h->engine = engine;
+    h->tls = od_tls_ref(tls);
     OD_TRY(od_pool_create(&for_statements, &h->statements, err));
     OD_TRY(od_pool_create(&for_fragments, &h->fragments, err));
     *out = h;
@@ -46,6 +47,7 @@ void hybrid_free(hybrid *h)
         return;
     od_pool_free(h->statements);
     od_pool_free(h->fragments);
+    od_tls_unref(h->tls);
     od_free(h);
 }
 

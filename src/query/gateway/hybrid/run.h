@@ -11,8 +11,8 @@ struct flow;
 typedef struct hybrid hybrid;
 typedef struct hybrid_run hybrid_run;
 
-/* LOCAL is ENGINE (borrowed). STATEMENTS: that may run at once. */
-OD_MUST_CHECK od_code hybrid_create(od_engine *engine, unsigned statements, hybrid **out, od_error *err);
+/* LOCAL is ENGINE (borrowed). TLS (referenced; NULL: as a channel's) is for workers at https://. STATEMENTS: that may run at once. */
+OD_MUST_CHECK od_code hybrid_create(od_engine *engine, od_tls *tls, unsigned statements, hybrid **out, od_error *err);
 void hybrid_free(hybrid *h); /* waits for what runs. NULL allowed */
 
 /* Whether F's statement may be one for hybrid_start: whether it mentions openduck_run. */

@@ -10,6 +10,7 @@
 
 struct hybrid {
     od_engine *engine;
+    od_tls *tls;         /* to workers; NULL: as a channel's */
     od_pool *statements; /* a thread for each */
     od_pool *fragments;  /* what is moved beside what its thread moves itself; nothing waits in it */
 };

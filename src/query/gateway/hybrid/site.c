@@ -11,13 +11,13 @@ static od_code connect_to(site *s, const worker_entry *worker, od_error *err)
     const od_gateway *g = s->run->flow->gateway;
     od_remote_options options = {.endpoint = worker->endpoint,
                                  .execute_timeout_ms = g->execute_timeout_ms,
-                                 .cancel_timeout_ms = g->cancel_timeout_ms};
+                                 .cancel_timeout_ms = g->cancel_timeout_ms,
+                                 .tls = od_tls_ref(g->hybrid->tls)};
     od_code rc;
 
     options.database = od_strndup((const char *)asked->database.data, asked->database.len);
-    if (!options.database)
-        return od_fail(err, OD_E_NO_MEMORY, "out of memory for a fragment");
-    rc = od_secret_set(&options.token, asked->access_token, err);
+    rc = options.database ? od_secret_set(&options.token, asked->access_token, err)
+                          : od_fail(err, OD_E_NO_MEMORY, "out of memory for a fragment");
     if (rc == OD_OK)
         rc = od_remote_create(&options, &s->remote, err);
     od_remote_options_release(&options);
@@ -69,43 +69,69 @@ static void leave_seat(const site *s, worker_entry *worker)
     flow_unpark(s->run->flow->gateway);
 }
 
+/* What WHAT says, as a whole statement would be read. NULL: nothing is known. */
+static od_code read_what(const plan_node *what, const od_execute_request *asked, tiers_request *request, reading *read,
+                         od_error *err)
+{
+    *request = (tiers_request){.sql = asked->plan,
+                               .database = asked->database,
+                               .compute_context = asked->compute_context,
+                               .insist = true}; /* parts of a statement must not wait for each other's room */
+    *read = (reading){.asked = true, .known = what != NULL};
+    if (!what)
+        return OD_OK;
+    if (what->kind == PLAN_FRAGMENT)
+        request->sql = od_slice_of(what->sql, what->sql_len);
+    return collect_tables(what, asked->database, &read->tables, err);
+}
+
+/* As TRIED, the workers that were tried in vain, *COUNT of them, grow. */
+static od_code try_next(site *s, const tiers_request *request, reading *read, bool transaction, worker_entry **tried,
+                        size_t *count, od_error *err)
+{
+    const od_gateway *g = s->run->flow->gateway;
+    worker_entry *worker = NULL;
+    od_error why;
+    od_code rc = tiers_choose(&g->tiers, g->registry, g->host, request, read, tried, *count, &worker, &why);
+
+    if (rc != OD_OK) {
+        /* Why the last one failed says more than that there are no others. */
+        if (*count > 0)
+            return OD_E_UNAVAILABLE;
+        if (err)
+            *err = why;
+        return rc;
+    }
+    rc = try_worker(s, worker, transaction, err);
+    if (rc == OD_OK) {
+        s->worker = worker;
+        return OD_OK;
+    }
+    leave_worker(s);
+    leave_seat(s, worker);
+    tried[(*count)++] = worker;
+    if (rc == OD_E_UNAVAILABLE)
+        worker_entry_failed(worker, od_clock_ns());
+    return rc;
+}
+
 static od_code open_remote(site *s, const plan_node *what, bool transaction, od_error *err)
 {
-    const flow *f = s->run->flow;
-    table_refs tables = {0};
-    /* A fragment of a statement must not wait for the room of another one. */
-    const registry_wish wish = {
-        .route = {.database = f->asked.database, .compute_context = f->asked.compute_context, .insist = true},
-        .tables = &tables};
     worker_entry *tried[FLOW_TRIES];
-    size_t count = 0;
-    od_code rc = what ? collect_tables(what, f->asked.database, &tables, err) : OD_OK;
+    tiers_request request;
+    reading read;
+    size_t count = 0, before;
+    od_code rc = read_what(what, &s->run->flow->asked, &request, &read, err);
 
-    for (bool again = rc == OD_OK; again;) {
-        worker_entry *worker = NULL;
-        od_error why;
-
-        rc = registry_pick(f->gateway->registry, &wish, tried, count, od_clock_ns(), &worker, &why);
-        if (rc != OD_OK) {
-            if (count == 0 && err)
-                *err = why;
-            break;
-        }
-        rc = try_worker(s, worker, transaction, err);
-        if (rc == OD_OK) {
-            s->worker = worker;
-            break;
-        }
-        leave_worker(s);
-        leave_seat(s, worker);
-        tried[count++] = worker;
-        if (rc == OD_E_UNAVAILABLE)
-            worker_entry_failed(worker, od_clock_ns());
-        again = rc == OD_E_UNAVAILABLE && count < FLOW_TRIES;
+    if (rc == OD_OK) {
+        do {
+            before = count;
+            rc = try_next(s, &request, &read, transaction, tried, &count, err);
+        } while (rc == OD_E_UNAVAILABLE && count > before && count < FLOW_TRIES);
     }
     while (count > 0)
         worker_entry_unref(tried[--count]);
-    table_refs_release(&tables);
+    reading_release(&read);
     return rc;
 }
 
