@@ -16,6 +16,7 @@ static nghttp2_option *make_options(const od_h2_options *options)
     nghttp2_option_set_no_auto_window_update(made, 1);
     nghttp2_option_set_no_closed_streams(made, 1);
     nghttp2_option_set_peer_max_concurrent_streams(made, OD_H2_MAX_STREAMS);
+    nghttp2_option_set_glitch_rate_limit(made, OD_H2_STRAY_BURST, OD_H2_STRAY_RATE);
     if (options->server)
         nghttp2_option_set_stream_reset_rate_limit(made, OD_H2_RESET_BURST, OD_H2_RESET_RATE);
     return made;

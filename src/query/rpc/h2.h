@@ -27,8 +27,11 @@ enum {
     OD_H2_MAX_HEADERS = 16 << 10, /* of a header list, as SETTINGS_MAX_HEADER_LIST_SIZE counts it */
     OD_H2_MAX_PATH = 256,
     OD_H2_INPUT_SIZE = 256 << 10, /* the owner's receive buffer */
-    OD_H2_RESET_BURST = 2000,     /* resets by a client before it is limited to ... */
-    OD_H2_RESET_RATE = 500        /* ... so many a second; above that its connection ends */
+    OD_H2_RESET_BURST = 10000,    /* resets by a client, which may be a relay of many, before it is limited to ... */
+    OD_H2_RESET_RATE = 5000,      /* ... so many a second; above that its connection ends */
+    OD_H2_STRAY_BURST =
+        100000, /* frames of streams that this side has ended, which are on their way still: a window's ... */
+    OD_H2_STRAY_RATE = 50000 /* ... for each */
 };
 
 typedef struct od_h2 od_h2;
