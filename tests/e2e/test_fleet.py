@@ -1,5 +1,6 @@
 """Many clients, several workers and a gateway, while workers die: what is lost, and what is left behind."""
 
+import concurrent.futures
 import contextlib
 import os
 import random
@@ -74,6 +75,26 @@ def start_worker(path, gateway, listen="127.0.0.1:0"):
     return services.Worker({"mydb": path}, *options, gateway=gateway.url, listen=listen)
 
 
+def kill_workers(workers, end, start):
+    """Kills one of WORKERS each second, and starts it again, until END. How many."""
+    rnd = random.Random(1)
+    kills, returning = 0, {}
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        while time.monotonic() < end:
+            time.sleep(1)
+            for i in [i for i, worker in returning.items() if worker.done()]:
+                workers[i] = returning.pop(i).result()
+            there = [i for i in range(WORKERS) if i not in returning]
+            if len(there) > 1:
+                i = rnd.choice(there)
+                workers[i].kill()
+                kills += 1
+                returning[i] = pool.submit(start, "127.0.0.1:%d" % workers[i].port)
+        for i, worker in returning.items():
+            workers[i] = worker.result()
+    return kills
+
+
 @pytest.mark.timeout(SECONDS * 2 + 120 * SLOW)
 def test_reads_outlive_the_workers_that_run_them(tmp_path):
     path = services.make_database(
@@ -86,15 +107,7 @@ def test_reads_outlive_the_workers_that_run_them(tmp_path):
         readers = [Reader(gateway.url, i, end) for i in range(CLIENTS)]
         for reader in readers:
             reader.start()
-        rnd = random.Random(1)
-        kills = 0
-        while time.monotonic() < end - 1:
-            time.sleep(1)
-            i = rnd.randrange(WORKERS)
-            place = "127.0.0.1:%d" % workers[i].port
-            workers[i].kill()
-            kills += 1
-            workers[i] = stack.enter_context(start_worker(path, gateway, listen=place))
+        kills = kill_workers(workers, end - 1, lambda place: stack.enter_context(start_worker(path, gateway, place)))
         for reader in readers:
             reader.join(90 * SLOW)
         assert not any(reader.is_alive() for reader in readers), "a query hangs"
@@ -103,8 +116,10 @@ def test_reads_outlive_the_workers_that_run_them(tmp_path):
         assert [m for r in readers for m in r.wrong] == []
         assert [m for r in readers for m in r.lost] == []
         assert done > CLIENTS
-        status = gateway.wait_idle(5)
-        assert len(status.workers) == WORKERS and [w.in_flight for w in status.workers] == [0] * WORKERS
+        gateway.wait_idle(5)
+        services.wait_until(lambda: len(gateway.status().workers) == WORKERS, 10, "all are back")
+        status = gateway.status()
+        assert [w.in_flight for w in status.workers] == [0] * WORKERS
 
 
 # ---------------------------------------------------------------- clients that come, cancel and vanish

@@ -8,6 +8,7 @@ import time
 import grpc
 import pytest
 import services
+from test_ingest import NUMBERS, ipc, numbers
 
 ENDLESS = "SELECT count(*) FROM range(10000000000) a(i), range(1000) b(j) WHERE i * j %% 7 = %d"
 SECONDS = "SELECT count(*) FROM range(%d000000) a(i), range(100) b(j) WHERE hash(i, j) %% 7 = 1"
@@ -304,3 +305,24 @@ def test_transaction_begins_at_a_worker_that_is_there():
                 c.begin("x")
             assert e.value.code() == grpc.StatusCode.UNAVAILABLE
             assert gateway.status().transactions == 0
+
+
+@pytest.mark.parametrize("rows", [0, 1000, 400000])
+def test_rows_go_to_a_worker_that_is_there(rows):
+    """What was on its way to a worker that cannot be reached is sent to the next one: all of it, once, in order."""
+    with services.Worker({"mydb": ":memory:"}) as one, services.Worker({"mydb": ":memory:"}) as two:
+        with services.Gateway([one.url, two.url], "--probe-interval", "1h") as gateway, gateway.client() as c:
+            with two.client() as direct:
+                direct.do("CREATE TABLE t(i BIGINT, v VARCHAR)")
+                one.kill()
+                for i in range(2):  # the second time it is known that one is not there
+                    payloads = ipc(numbers(rows), 20000)
+                    reply = c.ingest("", "stage", NUMBERS, payloads, statement="INSERT INTO t FROM stage")
+                    assert reply.rows == rows
+                    got = direct.rows("SELECT count(*), count(DISTINCT i), count(*) FILTER (v = 'value ' || i) FROM t")
+                    assert got == [(rows * (i + 1), rows, rows * (i + 1))]
+            assert [w.in_flight for w in gateway.status().workers] == [0, 0]
+            two.kill()
+            with pytest.raises(grpc.RpcError) as e:
+                c.ingest("", "stage", NUMBERS, ipc(numbers(rows)), statement="INSERT INTO t FROM stage")
+            assert e.value.code() == grpc.StatusCode.UNAVAILABLE

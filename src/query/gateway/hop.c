@@ -4,6 +4,8 @@
 #include "query/gateway/flow.h"
 
 #include "base/alloc.h"
+#include "query/gateway/head.h"
+#include "query/gateway/kept.h"
 #include "base/banned.h"
 
 typedef struct {
@@ -13,7 +15,7 @@ typedef struct {
     bool first;       /* its first message has come */
     od_reply_kind kind;
     worker_entry *worker;
-    worker_entry *tried[FLOW_TRIES]; /* Begin: in vain, before WORKER */
+    worker_entry *tried[FLOW_TRIES]; /* in vain, before WORKER */
     size_t tried_count;
     pin *pin;      /* all but Begin */
     bool reserved; /* Begin: one of the bounded number */
@@ -22,7 +24,10 @@ typedef struct {
     od_msg *request; /* the first message, if it has to be kept */
     od_slice token;  /* borrows it */
     od_msg *reply;
-    bool upstream_gone, waits; /* the client's next message is not asked for */
+    kept kept; /* of an ingest that is alone */
+    bool upstream_gone;
+    bool asked, waits; /* the client's next message: it is to come; it is not asked for until there is room */
+    bool half_closed;  /* by the client */
 } hop;
 
 /* All events of a hop come on one loop, so nothing is locked. */
@@ -39,6 +44,7 @@ static void unref(hop *h)
         worker_entry_unref(h->tried[i]);
     od_rpc_call_unref(h->upstream);
     od_msg_unref(h->request);
+    kept_release(&h->kept);
     od_msg_unref(h->reply);
     od_rpc_call_unref(h->call);
     od_free(h);
@@ -141,7 +147,7 @@ static void pass_failure(hop *h, od_rpc_call *call, const od_error *why)
     refuse(h, status != OD_GRPC_OK ? status : od_code_grpc_status(why->code), text && text[0] ? text : why->message);
 }
 
-static bool begin_elsewhere(hop *h, const od_error *why);
+static bool try_elsewhere(hop *h, const od_error *why);
 
 static void upstream_gone(void *user, od_rpc_call *call, const od_error *why)
 {
@@ -159,7 +165,7 @@ static void upstream_gone(void *user, od_rpc_call *call, const od_error *why)
     /* Before the client knows: the id is not to be used again. */
     if (h->pin && (h->kind == OD_REPLY_COMMIT || h->kind == OD_REPLY_ROLLBACK))
         pin_forget(h->pin);
-    if (why && begin_elsewhere(h, why)) {
+    if (why && try_elsewhere(h, why)) {
         unref(h);
         return;
     }
@@ -170,6 +176,12 @@ static void upstream_gone(void *user, od_rpc_call *call, const od_error *why)
     unref(h);
 }
 
+static void ask_client(hop *h)
+{
+    h->asked = true;
+    od_rpc_call_next(h->call);
+}
+
 static void upstream_writable(void *user, od_rpc_call *call)
 {
     hop *h = user;
@@ -178,13 +190,23 @@ static void upstream_writable(void *user, od_rpc_call *call)
     if (!h->waits)
         return;
     h->waits = false;
-    od_rpc_call_next(h->call);
+    ask_client(h);
 }
 
 static const od_rpc_events upstream_events = {
     .on_message = upstream_message, .on_writable = upstream_writable, .on_gone = upstream_gone};
 
 /* ---- the client's side ---- */
+
+/* Asks the client for its next message, or waits for room. */
+static void go_on(hop *h)
+{
+    if (h->asked || h->half_closed)
+        return;
+    h->waits = !od_rpc_call_room(h->upstream);
+    if (!h->waits)
+        ask_client(h);
+}
 
 /* Sends MSG on, and asks for one more where there may be more. */
 static void pass_on(hop *h, od_msg *msg)
@@ -197,46 +219,10 @@ static void pass_on(hop *h, od_msg *msg)
             od_rpc_call_next(h->upstream);
         return;
     }
-    if (od_rpc_call_send(h->upstream, &out, NULL) != OD_OK)
-        return;
-    if (od_rpc_call_room(h->upstream))
-        od_rpc_call_next(h->call);
-    else
-        h->waits = true;
-}
-
-/* What the first message says. */
-typedef struct {
-    od_slice id, database, token;
-    bool alone;         /* an ingest that is a transaction of its own */
-    od_slice statement; /* what its rows go through */
-} head;
-
-static od_code read_head(const hop *h, od_msg *msg, head *out, od_error *err)
-{
-    od_slice bytes = od_slice_of(od_msg_data(msg), od_msg_len(msg));
-    od_begin_request begin;
-    od_end_request end;
-    od_ingest_chunk chunk;
-    od_code rc;
-
-    *out = (head){0};
-    if (h->kind == OD_REPLY_BEGIN) {
-        rc = od_begin_request_decode(bytes, &begin, err);
-        *out = (head){.database = begin.database, .token = begin.access_token};
-    } else if (h->kind == OD_REPLY_INGEST) {
-        rc = od_ingest_chunk_decode(bytes, &chunk, err);
-        if (rc == OD_OK && !chunk.is_metadata)
-            rc = od_fail(err, OD_E_PROTOCOL, "the first chunk has to be the metadata");
-        *out = (head){chunk.metadata.transaction_id, chunk.metadata.database, chunk.metadata.access_token,
-                      chunk.metadata.transaction_id.len == 0 && chunk.metadata.statement.len > 0,
-                      chunk.metadata.statement};
-        od_ingest_chunk_release(&chunk);
-    } else {
-        rc = od_end_request_decode(bytes, &end, err);
-        *out = (head){.id = end.transaction_id, .token = end.access_token};
-    }
-    return rc;
+    if (h->alone)
+        kept_add(&h->kept, msg);
+    if (od_rpc_call_send(h->upstream, &out, NULL) == OD_OK)
+        go_on(h);
 }
 
 static bool is_local(const hop *h, const head *what)
@@ -289,7 +275,7 @@ static od_code choose(hop *h, const head *what, od_error *err)
     return rc;
 }
 
-static od_code open_upstream(hop *h, od_msg *msg, od_error *err)
+static od_code open_upstream(hop *h, od_error *err)
 {
     od_code rc;
 
@@ -299,24 +285,50 @@ static od_code open_upstream(hop *h, od_msg *msg, od_error *err)
     rc = od_rpc_call_open(h->call, &h->worker->endpoint, od_rpc_call_path(h->call), od_rpc_call_deadline(h->call),
                           &upstream_events, h, &h->upstream, err);
     if (rc != OD_OK) {
+        if (h->alone)
+            worker_entry_leave(h->worker);
         unref(h);
         return rc;
     }
     h->upstream_gone = false;
     if (h->kind == OD_REPLY_INGEST)
         od_rpc_call_next(h->upstream); /* the answer may come at any time */
-    pass_on(h, msg);
     return OD_OK;
 }
 
-/* A transaction that a worker could not begin is begun at another: one that was lost meanwhile has undone it. */
-static bool begin_elsewhere(hop *h, const od_error *why)
+/* Sends again what a worker that could not be reached has not had. */
+static void send_kept(hop *h)
+{
+    od_rpc_out out;
+
+    for (size_t i = 0; i < h->kept.count; i++) {
+        od_rpc_out_whole(h->kept.list[i], &out);
+        if (od_rpc_call_send(h->upstream, &out, NULL) != OD_OK)
+            return;
+    }
+    if (h->half_closed)
+        od_rpc_call_half_close(h->upstream);
+    else
+        go_on(h);
+}
+
+/* Whether another worker may do what failed for the reason WHY: a transaction that was lost while it began is undone, and rows have
+ * to be there still. */
+static bool may_try_elsewhere(const hop *h, const od_error *why)
+{
+    if (h->reply || h->tried_count == FLOW_TRIES || od_rpc_call_is_gone(h->call))
+        return false;
+    if (h->kind == OD_REPLY_BEGIN)
+        return why->code == OD_E_UNAVAILABLE || why->code == OD_E_CONNECTION_LOST;
+    return h->alone && why->code == OD_E_UNAVAILABLE && !h->kept.gone;
+}
+
+static bool try_elsewhere(hop *h, const od_error *why)
 {
     od_error err;
     head what;
 
-    if (h->kind != OD_REPLY_BEGIN || (why->code != OD_E_UNAVAILABLE && why->code != OD_E_CONNECTION_LOST) || h->reply ||
-        h->tried_count == FLOW_TRIES || od_rpc_call_is_gone(h->call) || read_head(h, h->request, &what, &err) != OD_OK)
+    if (!may_try_elsewhere(h, why) || head_read(h->kind, h->request, &what, &err) != OD_OK)
         return false;
     h->tried[h->tried_count++] = h->worker;
     h->worker = NULL;
@@ -324,8 +336,12 @@ static bool begin_elsewhere(hop *h, const od_error *why)
         h->worker = h->tried[--h->tried_count];
         return false;
     }
-    if (open_upstream(h, h->request, &err) != OD_OK)
+    if (open_upstream(h, &err) != OD_OK)
         refuse_unreached(h, err.code, err.message);
+    else if (h->alone)
+        send_kept(h);
+    else
+        pass_on(h, h->request);
     return true;
 }
 
@@ -335,7 +351,7 @@ static void begin(hop *h, od_msg *msg)
     const char *refusal;
     od_error err;
     head what;
-    od_code rc = read_head(h, msg, &what, &err);
+    od_code rc = head_read(h->kind, msg, &what, &err);
 
     if (rc != OD_OK) {
         refuse(h, OD_GRPC_INVALID_ARGUMENT, err.message);
@@ -361,12 +377,11 @@ static void begin(hop *h, od_msg *msg)
     h->token = what.token;
     rc = choose(h, &what, &err);
     if (rc == OD_OK) {
-        rc = open_upstream(h, msg, &err);
-        if (rc != OD_OK) {
-            if (h->alone)
-                worker_entry_leave(h->worker);
+        rc = open_upstream(h, &err);
+        if (rc == OD_OK)
+            pass_on(h, msg);
+        else
             refuse_unreached(h, rc, err.message);
-        }
     } else if (rc == OD_E_BUSY || (h->kind != OD_REPLY_BEGIN && !h->alone))
         fail(h, &err);
     else
@@ -378,6 +393,7 @@ static void on_message(void *user, od_rpc_call *call, od_msg *msg)
     hop *h = user;
 
     (void)call;
+    h->asked = false;
     if (!h->first) {
         h->first = true;
         begin(h, msg);
@@ -391,6 +407,7 @@ static void on_half_close(void *user, od_rpc_call *call)
 {
     hop *h = user;
 
+    h->half_closed = true;
     if (!h->first)
         od_rpc_call_finish(call, OD_GRPC_INVALID_ARGUMENT, "the request is missing");
     else if (h->upstream && !h->upstream_gone && h->kind == OD_REPLY_INGEST)
@@ -428,5 +445,5 @@ void hop_open(void *service, od_rpc_call *call)
                                                     : OD_REPLY_INGEST;
     atomic_init(&h->refs, 1);
     od_rpc_call_bind(call, &client_events, h);
-    od_rpc_call_next(call);
+    ask_client(h);
 }

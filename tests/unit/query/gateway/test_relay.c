@@ -339,6 +339,70 @@ static void test_a_statement_shares_its_slot(void **state)
     gate_stop(&g);
 }
 
+/* A worker that runs as many as it can is given no more, but for further scans of a statement that it runs: these may be what
+ * that one waits for. */
+static void test_a_full_worker_is_given_no_more(void **state)
+{
+    const od_registration w = {.worker_id = "w", .endpoint = one.address, .max_concurrency = 1};
+    const od_endpoint nobody = endpoint("127.0.0.1:1");
+    od_result *first, *second, *third;
+    od_remote *remote;
+    int payloads;
+    od_error err;
+    bool flag;
+    gate g;
+
+    (void)state;
+    gate_start(&g, (od_gateway_options){.workers = &nobody, .worker_count = 0, .queue_timeout_ms = 1500});
+    remote = connect_to(g.address, "", "");
+    assert_int_equal(od_remote_register(remote, &w, 1000, (od_interrupt){0}, &flag, NULL), OD_OK);
+    first = start(remote, "b1", NULL, "stmt");
+    ASSERT_EVENTUALLY(od_result_ready(first));
+    assert_int_equal(finish(start(remote, "b1 f o", NULL, "stmt"), &payloads, &err), OD_OK);
+    /* One whose time passes, one that is cancelled, one that goes, one that gets the room. */
+    assert_int_equal(run(remote, "f o", &payloads, &err), OD_E_BUSY);
+    assert_non_null(strstr(err.message, "full"));
+    second = start(remote, "b1 f o", "second", NULL);
+    ASSERT_EVENTUALLY(od_gateway_in_flight(g.gateway) == 2);
+    assert_int_equal(od_remote_cancel(remote, "second", &flag, NULL), OD_OK);
+    assert_int_equal(finish(second, &payloads, &err), OD_E_CANCELLED);
+    second = start(remote, "b1 f o", NULL, NULL);
+    third = start(remote, "b1 f o", NULL, NULL);
+    ASSERT_EVENTUALLY(od_gateway_in_flight(g.gateway) == 3);
+    od_result_free(second);
+    ASSERT_EVENTUALLY(od_gateway_in_flight(g.gateway) == 2);
+    od_result_free(first);
+    assert_int_equal(finish(third, &payloads, &err), OD_OK);
+    od_remote_unref(remote);
+    gate_stop(&g);
+}
+
+static void test_who_cannot_be_reached_is_not_registered(void **state)
+{
+    const od_endpoint nobody = endpoint("127.0.0.1:1");
+    script_server dead;
+    od_registration w;
+    od_remote *remote;
+    od_error err;
+    bool flag;
+    gate g;
+
+    (void)state;
+    assert_true(script_start(&dead, NULL));
+    script_stop(&dead);
+    w = (od_registration){.worker_id = "w", .endpoint = dead.address};
+    gate_start(&g, (od_gateway_options){.workers = &nobody, .worker_count = 0});
+    remote = connect_to(g.address, "", "");
+    assert_int_equal(od_remote_register(remote, &w, 3000, (od_interrupt){0}, &flag, &err), OD_E_UNAVAILABLE);
+    assert_non_null(strstr(err.message, dead.address));
+    w.endpoint = "0.0.0.0:1";
+    assert_int_equal(od_remote_register(remote, &w, 3000, (od_interrupt){0}, &flag, &err), OD_E_INVALID);
+    assert_int_equal(od_remote_heartbeat(remote, "w", 3000, (od_interrupt){0}, &flag, NULL), OD_OK);
+    assert_false(flag);
+    od_remote_unref(remote);
+    gate_stop(&g);
+}
+
 static void test_an_id_that_runs_is_refused(void **state)
 {
     od_remote *remote;
@@ -613,20 +677,31 @@ static void *storm_main(void *arg)
     return NULL;
 }
 
-static void test_random_ends_leave_no_slot(void **state)
+/* LIMIT: of each of two workers; 0: none. */
+static void random_ends(unsigned limit)
 {
     atomic_int left = 3000;
     pthread_t threads[6];
     storm storms[6];
     od_endpoint workers[2];
+    od_remote *remote;
     gate g;
 
-    (void)state;
     workers[0] = endpoint(one.address);
     workers[1] = endpoint(two.address);
-    gate_start(&g,
-               (od_gateway_options){
-                   .workers = workers, .worker_count = 2, .max_in_flight = 3, .max_queued = 2, .queue_timeout_ms = 20});
+    gate_start(&g, (od_gateway_options){.workers = workers,
+                                        .worker_count = 2,
+                                        .max_in_flight = limit ? 8 : 3,
+                                        .max_queued = 2,
+                                        .queue_timeout_ms = 20});
+    remote = connect_to(g.address, "", "");
+    for (int i = 0; limit && i < 2; i++) {
+        const od_registration w = {.endpoint = i ? two.address : one.address, .max_concurrency = limit};
+        bool flag;
+
+        assert_int_equal(od_remote_register(remote, &w, 3000, (od_interrupt){0}, &flag, NULL), OD_OK);
+    }
+    od_remote_unref(remote);
     for (unsigned i = 0; i < 6; i++) {
         storms[i] = (storm){g.address, i * 77 + 5, &left};
         assert_int_equal(pthread_create(&threads[i], NULL, storm_main, &storms[i]), 0);
@@ -634,6 +709,18 @@ static void test_random_ends_leave_no_slot(void **state)
     for (int i = 0; i < 6; i++)
         pthread_join(threads[i], NULL);
     gate_stop(&g);
+}
+
+static void test_random_ends_leave_no_slot(void **state)
+{
+    (void)state;
+    random_ends(0);
+}
+
+static void test_random_ends_leave_no_room_taken(void **state)
+{
+    (void)state;
+    random_ends(1);
 }
 
 static void test_listening_in_the_open_needs_a_token(void **state)
@@ -685,6 +772,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_worker_lost_in_mid_stream_is_an_error),
         cmocka_unit_test(test_slots_and_queue),
         cmocka_unit_test(test_a_statement_shares_its_slot),
+        cmocka_unit_test(test_a_full_worker_is_given_no_more),
+        cmocka_unit_test(test_who_cannot_be_reached_is_not_registered),
         cmocka_unit_test(test_an_id_that_runs_is_refused),
         cmocka_unit_test(test_an_id_is_free_when_its_end_is_known),
         cmocka_unit_test(test_a_client_that_goes_takes_the_work_with_it),
@@ -695,6 +784,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_server_freed_at_work_leaves_nothing),
         cmocka_unit_test(test_status_lists_what_runs),
         cmocka_unit_test(test_random_ends_leave_no_slot),
+        cmocka_unit_test(test_random_ends_leave_no_room_taken),
         cmocka_unit_test(test_listening_in_the_open_needs_a_token),
     };
 
