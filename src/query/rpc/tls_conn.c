@@ -243,7 +243,7 @@ void od_tls_conn_free(od_tls_conn *conn)
 
 void od_tls_conn_bye(od_tls_conn *conn)
 {
-    if (!conn || !conn->shaken || conn->over || conn->errnum != 0)
+    if (!conn || !conn->shaken || conn->ended != 0 || conn->errnum != 0)
         return;
     ERR_clear_error();
     (void)SSL_shutdown(conn->ssl);
