@@ -1,4 +1,4 @@
-/* Measures query/rpc over loopback TCP. usage: rpc_bench [unary|stream|ingest|relay]...   (default: all)
+/* Measures query/rpc over loopback TCP. usage: rpc_bench [--tls] [unary|stream|ingest|relay]...   (default: all)
  *
  * Server and gateway are processes of their own, so that CPU time is told apart. Messages carry 'x' bytes: what is measured
  * is the transport. */
@@ -33,8 +33,8 @@ static process start(uint16_t upstream)
         od_rpc_server *server;
         rpc_service_init(&service);
         if (upstream) {
-            char text[32];
-            snprintf(text, sizeof text, "127.0.0.1:%u", upstream);
+            char text[64];
+            rpc_service_url("127.0.0.1", upstream, text);
             if (od_endpoint_parse(od_slice_str(text), &service.upstream, NULL) != OD_OK)
                 abort();
         }
@@ -214,6 +214,10 @@ int main(int argc, char **argv)
     process parts[2];
 
     setvbuf(stdout, NULL, _IOLBF, 0);
+    if (argc > 1 && strcmp(argv[1], "--tls") == 0) {
+        rpc_service_use_tls(true);
+        argc--, argv++;
+    }
     parts[0] = start(0);
     parts[1] = start(parts[0].port);
     if (wanted(argc, argv, "unary")) {

@@ -59,6 +59,7 @@ def test_every_example_has_a_test():
         "federation.c",
         "hybrid.sh",
         "registration.sh",
+        "tls.sh",
         "writing.py",
         "writing.sh",
     }
@@ -112,6 +113,14 @@ def test_client_c(flights):
 def test_dev_stack():
     out = run([EXAMPLES / "dev_stack.sh"])
     assert re.search(r"\b100\b.*\b7425", out) and "Ada" in out
+
+
+def test_tls():
+    out = run([EXAMPLES / "tls.sh"])
+    assert out.count("https://127.0.0.1:") == 2 and "encrypted" in out
+    assert "-- without one\nError: " in out and "the server asks for a client certificate" in out
+    assert "the server's certificate is refused: " in out
+    assert "the endpoint has to be https://" in out
 
 
 def test_registration():

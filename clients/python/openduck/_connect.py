@@ -21,6 +21,9 @@ def connect(
     *,
     endpoint: str | None = None,
     token: str | None = None,
+    tls_ca: str | os.PathLike[str] | None = None,
+    tls_cert: str | os.PathLike[str] | None = None,
+    tls_key: str | os.PathLike[str] | None = None,
     alias: str | None = None,
     read_only: bool = False,
     local: str | os.PathLike[str] = ":memory:",
@@ -31,6 +34,9 @@ def connect(
     database   its name at the server, or a URI: "openduck:sales?endpoint=http://db.example:7878", also "od:sales"
     endpoint   URL of the server; else what the URI, a secret or $OPENDUCK_ENDPOINT says; else http://127.0.0.1:7878
     token      access token; else what the URI, a secret or $OPENDUCK_TOKEN says
+    tls_ca     for https://, a PEM file of the CAs that the server is checked against; else what a secret or
+               $OPENDUCK_TLS_CA says; else the system's
+    tls_cert, tls_key  PEM files of a certificate and its key, for a server that asks for one
     alias      name of the attached catalog; else the database's. An identifier: letters, digits, _
     read_only  refuse to write
     local      the file of the DuckDB on this side, made if it is missing; its tables are reached by its own name, those
@@ -59,7 +65,7 @@ def connect(
             con.execute("SET GLOBAL allow_unsigned_extensions = false")
         for key in [k for k in late if k not in _LATE]:
             _set(con, key, late[key])
-        _attach(con, target, name, endpoint, token, read_only)
+        _attach(con, target, name, endpoint, token, _tls(tls_ca, tls_cert, tls_key), read_only)
         # Of two parts, so that no schema of the local database can be meant.
         con.execute(f'USE "{name}"."main"')
         _set(con, "openduck_default_database", name)
@@ -77,6 +83,9 @@ def attach(
     *,
     endpoint: str | None = None,
     token: str | None = None,
+    tls_ca: str | os.PathLike[str] | None = None,
+    tls_cert: str | os.PathLike[str] | None = None,
+    tls_key: str | os.PathLike[str] | None = None,
     alias: str | None = None,
     read_only: bool = False,
 ) -> None:
@@ -87,7 +96,12 @@ def attach(
     target = parse(database)
     name = _identifier(alias, target)
     _extension.load(con)
-    _attach(con, target, name, endpoint, token, read_only)
+    _attach(con, target, name, endpoint, token, _tls(tls_ca, tls_cert, tls_key), read_only)
+
+
+def _tls(*files: str | os.PathLike[str] | None) -> dict[str, str]:
+    named = zip(("TLS_CA", "TLS_CERT", "TLS_KEY"), files, strict=True)
+    return {key: os.fspath(file) for key, file in named if file is not None}
 
 
 def _attach(
@@ -96,12 +110,14 @@ def _attach(
     name: str,
     endpoint: str | None,
     token: str | None,
+    tls: dict[str, str],
     read_only: bool,
 ) -> None:
     given = {
         "ENDPOINT": target.endpoint if endpoint is None else endpoint,
         "TOKEN": target.token if token is None else token,
         "SECRET": target.secret,
+        **tls,
     }
     options = {key: value for key, value in given.items() if value is not None}
     words = [f"{key} ${number}" for number, key in enumerate(options, 1)]

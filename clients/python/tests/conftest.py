@@ -25,8 +25,8 @@ def installed():
 
 @pytest.fixture(autouse=True)
 def no_settings(monkeypatch):
-    for name in ("OPENDUCK_ENDPOINT", "OPENDUCK_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("ENDPOINT", "TOKEN", "TLS_CA", "TLS_CERT", "TLS_KEY"):
+        monkeypatch.delenv("OPENDUCK_" + name, raising=False)
 
 
 @pytest.fixture(scope="session")

@@ -177,8 +177,8 @@ static void test_files_that_cannot_be_used_are_named(void **state)
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
         const od_tls_files files = files_of(ROWS[i].cert, ROWS[i].key, ROWS[i].ca);
         od_tls *tls = (od_tls *)f;
-        od_code rc = ROWS[i].server ? od_tls_create_server(&files, &tls, &f->err)
-                                    : od_tls_create_client(&files, &tls, &f->err);
+        od_code rc =
+            ROWS[i].server ? od_tls_create_server(&files, &tls, &f->err) : od_tls_create_client(&files, &tls, &f->err);
 
         fails(f, rc, OD_E_INVALID, ROWS[i].why);
         assert_null(tls);
@@ -409,7 +409,8 @@ static void test_connections_cut_in_the_handshake_are_given_back(void **state)
 
 static void test_garbage_is_answered_by_an_alert(void **state)
 {
-    static const char *const TEXTS[] = {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET / HTTP/1.1\r\n\r\n", "P", "\x80\x80\1\3\1"};
+    static const char *const TEXTS[] = {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET / HTTP/1.1\r\n\r\n", "P",
+                                        "\x80\x80\1\3\1"};
     static const uint8_t ALERT[] = {0x15, 3, 3, 0, 2, 2, 70};
     fixture *f = *state;
 
