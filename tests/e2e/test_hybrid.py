@@ -288,6 +288,55 @@ def test_a_server_alone_has_both_places(tmp_path):
         ) == [(10,)]
 
 
+def test_many_at_once_with_cancels_leave_nothing_behind(hybrid):
+    joined = "SELECT l.id FROM lineitem l JOIN openduck_run(''LOCAL'', ''FROM orders'') USING (id)"
+    sql = (
+        "SELECT count(*), sum(r.i) FROM openduck_run('REMOTE', 'SELECT i FROM range(200000) t(i)') r "
+        "JOIN openduck_run('REMOTE', '%s') o ON r.i = o.id" % joined
+    )
+    answers, cancelled = [], []
+
+    def ask(number):
+        for turn in range(4):
+            execution = "storm-%d-%d" % (number, turn)
+            if (number + turn) % 3 == 0:
+                timer = threading.Timer(0.01 * number, hybrid.client.cancel, (execution,))
+                timer.start()
+            answer = hybrid.client.run(sql, database="mydb", execution_id=execution)
+            if answer.error is None:
+                answers.append(answer.rows())
+            else:
+                cancelled.append(answer.error.message)
+
+    threads = [threading.Thread(target=ask, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(100 * services.SLOW)
+        assert not thread.is_alive()
+    assert len(answers) + len(cancelled) == 32 and len(answers) >= 20
+    assert all(rows == [(10, 55)] for rows in answers)
+    assert all("cancelled" in message for message in cancelled)
+    hybrid.gateway.wait_idle(10)
+    hybrid.worker.wait_idle(10)
+
+
+def test_a_lost_worker_is_named(hybrid, tmp_path):
+    with services.Worker({"mydb": ":memory:"}) as worker:
+        with services.Gateway([worker.url], "--hybrid") as gateway, gateway.client() as client:
+            answers = []
+            sql = "FROM openduck_run('LOCAL', 'SELECT 1'), openduck_run('REMOTE', '%s')" % ENDLESS
+            thread = threading.Thread(target=lambda: answers.append(client.run(sql, database="mydb")))
+            thread.start()
+            with worker.client() as direct:
+                services.wait_until(lambda: direct.status().in_flight, 20, "the fragment to run")
+            worker.kill()
+            thread.join(30 * services.SLOW)
+            assert not thread.is_alive()
+            assert "openduck_run('REMOTE') 2" in answers[0].error.message
+            gateway.wait_idle(10)
+
+
 @pytest.mark.skipif(services.PRESET != "release", reason="measures memory")
 def test_what_does_not_fit_into_memory_is_spilled(hybrid, tmp_path):
     rows = "SELECT i, repeat(md5(i::VARCHAR), 4) AS s FROM range(2000000) t(i)"  # 256 MB of text
