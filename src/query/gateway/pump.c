@@ -54,13 +54,28 @@ static int first_tag(od_msg *msg)
     return od_msg_len(msg) > 0 ? od_msg_data(msg)[0] : 0;
 }
 
+/* Whoever opened CALL may be on another thread, and not have kept it yet (keep_upstream): a client that has room again must find
+ * it, or nothing more would be asked for. No other attempt follows once a message has come. */
+static void note_upstream(flow *f, od_rpc_call *call)
+{
+    od_rpc_call *old;
+
+    pthread_mutex_lock(&f->lock);
+    old = f->upstream;
+    f->upstream = od_rpc_call_ref(call);
+    pthread_mutex_unlock(&f->lock);
+    od_rpc_call_unref(old);
+}
+
 static void upstream_message(void *user, od_rpc_call *call, od_msg *msg)
 {
     flow *f = user;
     od_rpc_out out;
 
-    if (!atomic_exchange(&f->streamed, true))
+    if (!atomic_exchange(&f->streamed, true)) {
         worker_entry_answered(f->worker);
+        note_upstream(f, call);
+    }
     atomic_store_explicit(&f->heard_ns, od_clock_ns(), memory_order_relaxed);
     atomic_fetch_add_explicit(&f->bytes, od_msg_len(msg), memory_order_relaxed);
     if (first_tag(msg) == TAG_ERROR) {
