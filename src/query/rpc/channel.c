@@ -255,6 +255,7 @@ static od_read_result read_tls(od_client_conn *conn)
         if (n < 0 && errno == EAGAIN)
             return result;
         if (n <= 0) {
+            conn->ended = n == 0 && od_tls_conn_closed(conn->tls);
             (void)od_h2_break(conn->h2, od_tls_conn_why(conn->tls));
             return OD_READ_LOST;
         }

@@ -31,6 +31,8 @@ bool od_tls_conn_unsent(const od_tls_conn *conn); /* records wait for the socket
  * call it until EAGAIN, for the socket tells nothing of bytes that were read off it. 0 also at an end without a close_notify: HTTP/2
  * has ends of its own. EPROTO: see od_tls_conn_why. */
 ssize_t od_tls_conn_read(od_tls_conn *conn, const struct iovec *iov, int count, bool fresh);
+/* After a read gave 0: whether the socket is at its end too. A close_notify alone ends one direction. */
+bool od_tls_conn_closed(od_tls_conn *conn);
 /* As writev; what is taken may still have to be pushed. */
 ssize_t od_tls_conn_write(od_tls_conn *conn, const struct iovec *iov, int count);
 /* Sends what was taken. 0, EAGAIN, or why it cannot be. */

@@ -409,6 +409,12 @@ ssize_t od_tls_conn_read(od_tls_conn *conn, const struct iovec *iov, int count, 
     return (ssize_t)done;
 }
 
+bool od_tls_conn_closed(od_tls_conn *conn)
+{
+    conn->fresh = true;
+    return conn->eof || (conn->in_at == conn->in_len && fill(conn) == EPIPE);
+}
+
 typedef struct {
     const struct iovec *iov;
     int count, at;

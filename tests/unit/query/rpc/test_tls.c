@@ -523,6 +523,25 @@ static void test_slow_reader_gets_all_in_small_pieces(void **state)
     hand_close(&h);
 }
 
+static void test_restarted_server_is_found_again(void **state)
+{
+    fixture *f = *state;
+    const od_tls_files files = files_of("server.pem", "server.key", NULL);
+    char listen_on[32];
+
+    snprintf(listen_on, sizeof listen_on, "127.0.0.1:%u", od_rpc_server_port(f->server));
+    for (int i = 0; i < 5; i++) {
+        od_rpc_server_options options = {.listen = listen_on};
+
+        echo_on(f, f->channel, "/test.Rpc/Echo");
+        od_rpc_server_free(f->server);
+        ok(f, od_tls_create_server(&files, &options.tls, &f->err));
+        f->server = rpc_service_start(&f->service, &options);
+        od_tls_unref(options.tls);
+        echo_on(f, f->channel, "/test.Rpc/Echo");
+    }
+}
+
 /* ---- servers by hand ---- */
 
 static int raw_listen(uint16_t *port)
@@ -690,6 +709,7 @@ int main(int argc, char **argv)
         CASE(test_silent_client_is_dropped_in_time_and_holds_nobody_up),
         CASE(test_half_close_ends_the_connection),
         CASE(test_slow_reader_gets_all_in_small_pieces),
+        CASE(test_restarted_server_is_found_again),
         CASE(test_silent_server_ends_connecting_in_time),
         CASE(test_relay_to_a_silent_server_ends_in_time),
         CASE(test_relay_to_https_needs_tls),
