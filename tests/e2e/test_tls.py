@@ -83,8 +83,6 @@ def test_wrong_server_is_refused_and_gets_nothing(cert, ca, word):
         for url in (s.url, by_name(s)):
             done = refused(url, *tls_files.dial(ca), word="the server's certificate is refused: ")
             assert word in done.stderr
-        with services.Remote(s.url, TOKEN, tls_files.client_credentials("ca" if cert != "stranger" else "other-ca")):
-            assert s.alive()
         assert "words-of" not in s.stderr() and TOKEN not in s.stderr()
 
 
@@ -107,7 +105,6 @@ def test_client_certificate_is_demanded():
         with services.Remote(s.url, TOKEN, tls_files.client_credentials()) as c, pytest.raises(grpc.RpcError):
             c.rows("SELECT 1")
         assert "the client has shown no certificate" in s.stderr()
-        assert "the client's certificate is refused" in s.stderr() or "refused a connection" in s.stderr()
 
 
 # ---------------------------------------------------------------- the wrong language
