@@ -270,8 +270,8 @@ def test_random_bytes_to_every_rpc(db, topology):
                         pass
                 except grpc.RpcError as e:
                     assert e.code() != grpc.StatusCode.DEADLINE_EXCEEDED, e
-                    # A string may happen to register a worker that is not there.
-                    assert e.code() != grpc.StatusCode.UNAVAILABLE or "worker '" in e.details(), e
+                    # A string may happen to register a worker, which is not there.
+                    assert e.code() != grpc.StatusCode.UNAVAILABLE or "worker at '" in e.details(), e
         assert server.alive()
         server.assert_usable()
         server.stop()
