@@ -220,6 +220,9 @@ static unique_ptr<TableRef> RunAuto(ClientContext &context, const RunCall &call)
 //===--------------------------------------------------------------------===//
 static unique_ptr<TableRef> RunBindReplace(ClientContext &context, TableFunctionBindInput &input) {
 	RunCall call;
+	if (input.ref.with_ordinality == OrdinalityType::WITH_ORDINALITY) {
+		throw BinderException("openduck_run has no WITH ORDINALITY: use row_number() OVER ()");
+	}
 	for (auto &value : input.inputs) {
 		if (value.IsNull()) {
 			throw BinderException(

@@ -461,6 +461,9 @@ void Walker::Table(TableRef &ref, unsigned depth) {
 	case TableReferenceType::TABLE_FUNCTION: {
 		auto &function = ref.Cast<TableFunctionRef>();
 		if (IsRun(*function.function)) {
+			if (function.with_ordinality == OrdinalityType::WITH_ORDINALITY) {
+				throw BinderException("openduck_run has no WITH ORDINALITY: use row_number() OVER ()");
+			}
 			Run(function.function->Cast<FunctionExpression>(), !ref.alias.empty(), false, depth);
 			break;
 		}

@@ -83,6 +83,7 @@ def test_a_prepared_statement(con):
         ("FROM openduck_run('THERE', 'SELECT 1')", "'THERE'"),
         ("FROM openduck_run('REMOTE', 'DROP TABLE far')", "one query"),
         ("FROM openduck_run('LOCAL', NULL)", "string literals"),
+        ("FROM openduck_run('LOCAL', 'FROM near') WITH ORDINALITY", "WITH ORDINALITY"),
         ("FROM openduck_run('REMOTE', 'FROM nowhere')", "nowhere"),
         ("FROM openduck_run('REMOTE', 'FROM far', database := 'memory')", "not an openduck database"),
         ("FROM openduck_run('REMOTE', 'SELECT 1 FROM openduck_run(''LOCAL'', s) JOIN far ON true')", "string literals"),

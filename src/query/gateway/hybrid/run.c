@@ -19,7 +19,7 @@ enum { SEND_SLICE_MS = 50, FRAGMENT_THREADS = 1024 };
 
 od_code hybrid_create(od_engine *engine, od_tls *tls, unsigned statements, hybrid **out, od_error *err)
 {
-    /* Every flow that hybrid_start takes has a slot: there is a thread for it, also while the number of slots is changed. */
+    /* Every flow that hybrid_start takes has a slot, and so a thread; those of slots that are added later may wait for one. */
     const od_pool_options for_statements = {
         .name = "hybrid", .max_threads = statements, .max_queued = OD_POOL_MAX_QUEUED};
     const od_pool_options for_fragments = {.name = "fragment", .max_threads = FRAGMENT_THREADS};

@@ -172,6 +172,7 @@ static void test_wrong_calls_are_refused(void **state)
         {"FROM openduck_run('REMOTE', '')", "no statement"},
         {"FROM openduck_run('LOCAL', 'SELECT 1'), openduck_run('REMOTE', 'SELEKT')", "openduck_run('REMOTE') 2"},
         {"FROM openduck_run('LOCAL', 'FROM openduck_run(''AWAY'', ''x'')')", "openduck_run('LOCAL') 1"},
+        {"FROM openduck_run('LOCAL', 'SELECT 1') WITH ORDINALITY", "WITH ORDINALITY"},
         {"SELEKT openduck_run", "SELEKT"},
     };
 
