@@ -62,7 +62,12 @@ static void print_json(const char *endpoint, const od_status *s)
         json_field("execution_id", r->execution_id);
         fputs(", ", stdout);
         json_field("database", r->database);
-        printf(", \"elapsed_ms\": %" PRIu64 ", \"bytes_sent\": %" PRIu64 "}", r->elapsed_ms, r->bytes_sent);
+        printf(", \"elapsed_ms\": %" PRIu64 ", \"bytes_sent\": %" PRIu64 ", \"waiting\": %s, ", r->elapsed_ms,
+               r->bytes_sent, r->waiting ? "true" : "false");
+        json_field("worker", r->worker);
+        fputs(", ", stdout);
+        json_field("sql", r->sql);
+        putchar('}');
     }
     fputs("]}\n", stdout);
 }
@@ -71,6 +76,17 @@ static void print_names(const char *const *names, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         printf("%s%s", i ? ", " : "", names[i]);
+}
+
+/* On one line of its own; what could move the terminal's cursor is a blank. */
+static void print_sql(const char *sql)
+{
+    if (!sql[0])
+        return;
+    fputs("            ", stdout);
+    for (; *sql; sql++)
+        putchar((unsigned char)*sql < ' ' || *sql == 0x7F ? ' ' : *sql);
+    putchar('\n');
 }
 
 static void print_text(const char *endpoint, const od_status *s, int64_t took_us)
@@ -99,8 +115,10 @@ static void print_text(const char *endpoint, const od_status *s, int64_t took_us
     for (size_t i = 0; i < s->running_count; i++) {
         const od_status_running *r = &s->running[i];
 
-        printf("running:    %s %s%s%.1fs, %" PRIu64 " bytes sent\n", r->execution_id, r->database,
-               r->database[0] ? ", " : "", (double)r->elapsed_ms / 1000.0, r->bytes_sent);
+        printf("%s    %s %s%s%.1fs, %" PRIu64 " bytes sent%s%s\n",
+               r->waiting ? "waiting:" : "running:", r->execution_id, r->database, r->database[0] ? ", " : "",
+               (double)r->elapsed_ms / 1000.0, r->bytes_sent, r->worker[0] ? ", at " : "", r->worker);
+        print_sql(r->sql);
     }
 }
 

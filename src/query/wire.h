@@ -214,7 +214,14 @@ typedef struct {
     const char *database;
     uint64_t elapsed_ms;
     uint64_t bytes_sent;
+    const char *sql;    /* at most OD_STATUS_SQL bytes of it; NULL: not told */
+    bool waiting;       /* for a slot, or for a worker with room */
+    const char *worker; /* the endpoint of the one that runs it; NULL or empty: the server itself */
 } od_status_running;
+
+enum { OD_STATUS_SQL = 2047 };
+/* Copies as much of SQL as a status shows into OUT, whole characters only; "" if it is not UTF-8. */
+void od_status_sql(od_slice sql, char out[OD_STATUS_SQL + 1]);
 
 typedef struct {
     const char *version, *duckdb_version;

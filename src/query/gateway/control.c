@@ -184,9 +184,15 @@ typedef struct {
     size_t flow_count, worker_count;
     od_status_running *running;
     od_status_worker *rows;
-    char (*databases)[64];
+    struct {
+        char database[64];
+        char sql[OD_STATUS_SQL + 1];
+    } * texts;
     const char **names;
 } status_parts;
+
+/* More statements than this are listed without their SQL, so that a status stays small enough to be read. */
+enum { SQL_SHOWN = 512 };
 
 static void status_parts_release(status_parts *p)
 {
@@ -196,7 +202,7 @@ static void status_parts_release(status_parts *p)
     registry_list_free(p->workers, p->worker_count);
     od_free(p->running);
     od_free(p->rows);
-    od_free(p->databases);
+    od_free(p->texts);
     od_free((void *)p->names);
 }
 
@@ -204,16 +210,27 @@ static void fill_running(status_parts *p, int64_t now_ns)
 {
     for (size_t i = 0; i < p->flow_count; i++) {
         flow *f = p->flows[i];
-        size_t len = f->asked.database.len < sizeof p->databases[i] ? f->asked.database.len : 0;
+        size_t len = f->asked.database.len < sizeof p->texts[i].database ? f->asked.database.len : 0;
+        const worker_entry *worker;
+        bool waiting;
 
         if (len > 0)
-            memcpy(p->databases[i], f->asked.database.data, len);
-        p->databases[i][len] = '\0';
+            memcpy(p->texts[i].database, f->asked.database.data, len);
+        p->texts[i].database[len] = '\0';
+        if (i < SQL_SHOWN)
+            od_status_sql(f->asked.plan, p->texts[i].sql);
+        pthread_mutex_lock(&f->lock);
+        waiting = !f->run && !f->upstream && !f->hybrid;
+        worker = waiting ? NULL : f->worker; /* lives as long as the flow */
+        pthread_mutex_unlock(&f->lock);
         p->running[i] = (od_status_running){
             .execution_id = f->id,
-            .database = p->databases[i],
+            .database = p->texts[i].database,
             .elapsed_ms = (uint64_t)((now_ns - f->start_ns) / 1000000),
             .bytes_sent = flow_bytes(f),
+            .sql = p->texts[i].sql,
+            .waiting = waiting,
+            .worker = worker ? worker->endpoint.authority : "",
         };
     }
 }
@@ -242,10 +259,10 @@ static od_code status_parts_fill(od_gateway *g, status_parts *p, size_t *names, 
     p->flows = flow_map_list(g, &p->flow_count);
     p->workers = registry_list(g->registry, &p->worker_count);
     p->running = od_calloc(p->flow_count + 1, sizeof *p->running);
-    p->databases = od_calloc(p->flow_count + 1, sizeof *p->databases);
+    p->texts = od_calloc(p->flow_count + 1, sizeof *p->texts);
     p->rows = od_calloc(p->worker_count + 1, sizeof *p->rows);
     p->names = od_calloc(*names + 1, sizeof *p->names);
-    if (!p->flows || !p->workers || !p->running || !p->databases || !p->rows || !p->names)
+    if (!p->flows || !p->workers || !p->running || !p->texts || !p->rows || !p->names)
         return od_fail(err, OD_E_NO_MEMORY, "out of memory for a status");
     for (size_t i = 0; i < *names; i++)
         p->names[i] = od_engine_database_name(g->engine, i);

@@ -208,6 +208,19 @@ od_code od_status_request_decode(od_slice message, od_slice *access_token, od_er
     return rc;
 }
 
+void od_status_sql(od_slice sql, char out[OD_STATUS_SQL + 1])
+{
+    size_t len = sql.len < OD_STATUS_SQL ? sql.len : OD_STATUS_SQL;
+
+    while (len > 0 && len < sql.len && (sql.data[len] & 0xC0U) == 0x80U)
+        len--;
+    if (!od_utf8_valid(od_slice_of(sql.data, len)))
+        len = 0;
+    if (len > 0)
+        memcpy(out, sql.data, len);
+    out[len] = '\0';
+}
+
 /* The arrays of pointers that protobuf-c wants, over rows of our own. */
 typedef struct {
     Openduck__V1__WorkerStatus *workers;
@@ -243,6 +256,9 @@ static bool status_rows_make(const od_status *s, status_rows *rows)
         pb->database = text(s->running[i].database);
         pb->elapsed_ms = s->running[i].elapsed_ms;
         pb->bytes_sent = s->running[i].bytes_sent;
+        pb->sql = text(s->running[i].sql);
+        pb->waiting = s->running[i].waiting;
+        pb->worker = text(s->running[i].worker);
     }
     return true;
 }
@@ -311,7 +327,8 @@ static bool status_take_rows(const Openduck__V1__StatusReply *pb, od_status *out
     for (size_t i = 0; i < pb->n_running; i++) {
         const Openduck__V1__RunningExecution *r = pb->running[i];
 
-        running[i] = (od_status_running){r->execution_id, r->database, r->elapsed_ms, r->bytes_sent};
+        running[i] = (od_status_running){r->execution_id, r->database, r->elapsed_ms, r->bytes_sent,
+                                         r->sql,          r->waiting,  r->worker};
     }
     out->worker_count = pb->n_workers;
     out->running_count = pb->n_running;

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/deadline.h"
+#include "base/log.h"
 #include "query/worker/worker_internal.h"
 #include "base/banned.h"
 
@@ -248,6 +249,16 @@ static od_code execute_somewhere(job *j, od_error *err)
     return rc;
 }
 
+static void log_end(const od_worker_run *run, od_code code)
+{
+    char id[2 * OD_EXECUTION_ID_SIZE];
+    if (!od_log_enabled(OD_LOG_DEBUG, "worker"))
+        return;
+    od_log(OD_LOG_DEBUG, "worker", "execution ended", "exec=%s ms=%lld bytes=%llu code=%s",
+           od_log_quote(run->id, id, sizeof id), (long long)((od_clock_ns() - run->start_ns) / 1000000),
+           (unsigned long long)atomic_load(&run->bytes), od_code_name(code));
+}
+
 static void finish(job *j, od_code rc, od_error *why)
 {
     od_worker_run *run = j->run;
@@ -266,6 +277,7 @@ static void finish(job *j, od_code rc, od_error *why)
     leave(run);
     send_end(j, outcome.error);
     outcome.bytes = atomic_load(&run->bytes);
+    log_end(run, rc);
     (void)atomic_fetch_sub(&worker->in_flight, 1);
     tell_done(run, &outcome);
 }

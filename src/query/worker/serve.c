@@ -115,8 +115,25 @@ enum { MAX_SHOWN = 256 };
 typedef struct {
     od_status_running running[MAX_SHOWN];
     char ids[MAX_SHOWN][OD_EXECUTION_ID_SIZE];
+    char databases[MAX_SHOWN][64];
+    char sql[MAX_SHOWN][OD_STATUS_SQL + 1];
     size_t count;
 } running_list;
+
+/* What RUN was asked. */
+static void read_asked(const od_worker_run *run, char *database, size_t size, char *sql)
+{
+    od_execute_request request = {0};
+    od_error err;
+    if (od_execute_request_decode(od_slice_of(od_msg_data(run->request), od_msg_len(run->request)), &request, &err) !=
+        OD_OK)
+        request = (od_execute_request){0};
+    size_t len = request.database.len < size ? request.database.len : 0;
+    if (len > 0)
+        memcpy(database, request.database.data, len);
+    database[len] = '\0';
+    od_status_sql(request.plan, sql);
+}
 
 /* Copies what is in flight, so that the answer is made without the lock. */
 static void list_running(od_worker *worker, running_list *list)
@@ -126,8 +143,10 @@ static void list_running(od_worker *worker, running_list *list)
     for (od_worker_run *run = worker->runs; run != NULL && list->count < MAX_SHOWN; run = run->next) {
         size_t i = list->count++;
         memcpy(list->ids[i], run->id, sizeof list->ids[i]);
+        read_asked(run, list->databases[i], sizeof list->databases[i], list->sql[i]);
         list->running[i] = (od_status_running){.execution_id = list->ids[i],
-                                               .database = "",
+                                               .database = list->databases[i],
+                                               .sql = list->sql[i],
                                                .elapsed_ms = (uint64_t)((now - run->start_ns) / 1000000),
                                                .bytes_sent = od_worker_run_bytes(run)};
     }

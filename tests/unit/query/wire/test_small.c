@@ -92,7 +92,8 @@ static void test_status_both_ways(void **state)
 {
     static const char *const databases[] = {"m"};
     const od_status_worker workers[] = {{"w1", "h:1", true, 3, databases, 1}, {"w2", "h:2", false, 0, NULL, 0}};
-    const od_status_running running[] = {{"e1", "m", 1500, UINT64_MAX}};
+    const od_status_running running[] = {{"e1", "m", 1500, UINT64_MAX, "SELECT 1", true, "h:1"},
+                                         {.execution_id = "e2", .database = ""}};
     const od_status in = {.version = "1",
                           .duckdb_version = "v1",
                           .role = "serve",
@@ -111,7 +112,7 @@ static void test_status_both_ways(void **state)
                           .worker_count = 2,
                           .draining = true,
                           .running = running,
-                          .running_count = 1};
+                          .running_count = 2};
     od_status out;
     od_msg *msg = NULL;
 
@@ -127,10 +128,36 @@ static void test_status_both_ways(void **state)
     assert_true(out.workers[0].healthy);
     assert_string_equal(out.workers[0].databases[0], "m");
     assert_string_equal(out.workers[1].endpoint, "h:2");
-    assert_int_equal(out.running_count, 1);
+    assert_int_equal(out.running_count, 2);
     assert_true(out.running[0].bytes_sent == UINT64_MAX);
+    assert_string_equal(out.running[0].sql, "SELECT 1");
+    assert_string_equal(out.running[0].worker, "h:1");
+    assert_true(out.running[0].waiting && !out.running[1].waiting);
+    assert_string_equal(out.running[1].sql, "");
     od_status_release(&out);
     od_msg_unref(msg);
+}
+
+static void test_sql_of_a_status_is_cut_at_a_character(void **state)
+{
+    char sql[OD_STATUS_SQL + 1], text[OD_STATUS_SQL + 10];
+
+    (void)state;
+    od_status_sql(od_slice_str("SELECT 1"), sql);
+    assert_string_equal(sql, "SELECT 1");
+    od_status_sql(od_slice_of(NULL, 0), sql);
+    assert_string_equal(sql, "");
+    od_status_sql(od_slice_str("SELECT '\xff'"), sql);
+    assert_string_equal(sql, "");
+    memset(text, 'x', sizeof text);
+    od_status_sql(od_slice_of(text, OD_STATUS_SQL), sql);
+    assert_int_equal(strlen(sql), OD_STATUS_SQL);
+    memcpy(text + OD_STATUS_SQL - 1, "\xc3\xbc", 2); /* only half of it would fit */
+    od_status_sql(od_slice_of(text, sizeof text), sql);
+    assert_int_equal(strlen(sql), OD_STATUS_SQL - 1);
+    memcpy(text + OD_STATUS_SQL - 3, "\xf0\x9f\xa6\x86", 4);
+    od_status_sql(od_slice_of(text, sizeof text), sql);
+    assert_int_equal(strlen(sql), OD_STATUS_SQL - 3);
 }
 
 static void test_status_request_both_ways(void **state)
@@ -150,7 +177,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_registration_both_ways),   cmocka_unit_test(test_registration_above_its_limit_is_refused),
         cmocka_unit_test(test_heartbeat_both_ways),      cmocka_unit_test(test_status_both_ways),
-        cmocka_unit_test(test_status_request_both_ways),
+        cmocka_unit_test(test_status_request_both_ways), cmocka_unit_test(test_sql_of_a_status_is_cut_at_a_character),
     };
 
     if (argc > 1)
