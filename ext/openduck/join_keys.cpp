@@ -49,7 +49,7 @@ idx_t JoinKeys::SelectKeys(DataChunk &rows, SelectionVector &selection) const {
 idx_t JoinKeys::Size(DataChunk &rows) const {
 	idx_t size = 0;
 	for (idx_t i = 0; i < types.size(); i++) {
-		size += rows.size() * GetTypeIdSize(types[i].InternalType());
+		size += rows.size() * MaxValue(idx_t(MIN_KEY_BYTES), GetTypeIdSize(types[i].InternalType()));
 		if (types[i].InternalType() != PhysicalType::VARCHAR) {
 			continue;
 		}

@@ -23,6 +23,9 @@ using namespace duckdb; // NOLINT: every name here is DuckDB's or ours
 //! that side are; until then nobody may ask for them. Thread: any.
 class JoinKeys {
 public:
+	//! What each column of a key counts for at least.
+	static constexpr idx_t MIN_KEY_BYTES = 8;
+
 	//! Keys are rows of TYPES. With KEEP_NULL (one column only) a NULL is a key like others, else none. More than MAX_BYTES of
 	//! them are not kept.
 	JoinKeys(vector<LogicalType> types, bool keep_null, idx_t max_bytes, idx_t estimated_rows);
