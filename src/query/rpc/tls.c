@@ -166,7 +166,8 @@ static bool configure(SSL_CTX *ctx, const od_tls *tls)
     /* Nothing resumes sessions, so none are kept. */
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_num_tickets(ctx, 0);
-    SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
+    /* What is shown is what is in the file, whatever else is known by the CAs of the other side. */
+    SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_NO_AUTO_CHAIN);
     if (SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) != 1 || SSL_CTX_set_cipher_list(ctx, CIPHERS) != 1)
         return false;
     if (tls->server) {
