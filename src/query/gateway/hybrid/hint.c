@@ -180,21 +180,21 @@ static od_code read_text(const od_engine *engine, plan *p, plan_node *fragment, 
 
 od_code hint_read(const od_engine *engine, od_slice sql, plan *out, od_error *err)
 {
-    plan p = {.root = plan_node_create(PLAN_FRAGMENT), .fragment_count = 1};
+    plan_node *root;
     od_code rc;
 
-    if (!p.root)
-        return od_fail(err, OD_E_NO_MEMORY, "out of memory for a plan");
-    if (sql.len > 0 && memchr(sql.data, 0, sql.len)) {
-        plan_release(&p);
+    *out = (plan){0};
+    if (sql.len > 0 && memchr(sql.data, 0, sql.len))
         return od_fail(err, OD_E_INVALID, "the statement holds a NUL");
-    }
-    p.root->sql = od_strndup((const char *)sql.data, sql.len);
-    p.root->sql_len = sql.len;
-    rc = p.root->sql ? read_text(engine, &p, p.root, 0, err) : od_fail(err, OD_E_NO_MEMORY, "out of memory for a plan");
+    root = plan_node_create(PLAN_FRAGMENT);
+    if (!root)
+        return od_fail(err, OD_E_NO_MEMORY, "out of memory for a plan");
+    *out = (plan){.root = root, .fragment_count = 1};
+    root->sql = od_strndup((const char *)sql.data, sql.len);
+    root->sql_len = sql.len;
+    rc = root->sql ? read_text(engine, out, root, 0, err) : od_fail(err, OD_E_NO_MEMORY, "out of memory for a plan");
     if (rc != OD_OK)
-        plan_release(&p);
-    *out = p;
+        plan_release(out);
     return rc;
 }
 

@@ -10,7 +10,7 @@ enum { HINT_DEEPEST = 16, HINT_MOST = 64 }; /* calls in each other's texts, call
 /* False: SQL certainly has no call, so there is no need to parse it. */
 bool hint_may_be(od_slice sql);
 /* Fills *out, which the caller releases, with the plan of SQL before anything is decided: AUTO is AUTO, and there is no bridge. Its
- * fragment_count is 1 if there is no call.
+ * fragment_count is 1 if there is no call. On failure it is empty.
  *   errors of DuckDB's parser, or of a call that cannot be one: in the statement, or in a text of a call, which is named */
 OD_MUST_CHECK od_code hint_read(const od_engine *engine, od_slice sql, plan *out, od_error *err);
 
