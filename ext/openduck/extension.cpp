@@ -8,6 +8,7 @@
 #include "openduck/run.hpp"
 #include "openduck/secret.hpp"
 #include "openduck/server_value.hpp"
+#include "openduck/status.hpp"
 #include "openduck/write_copy.hpp"
 
 #include "duckdb/main/extension/extension_loader.hpp"
@@ -28,6 +29,7 @@ DUCKDB_CPP_EXTENSION_ENTRY(openduck, loader) {
 	openduck::RegisterDefaultDatabase(loader);
 	openduck::RegisterSecret(loader);
 	openduck::RegisterRemoteFunctions(loader);
+	openduck::RegisterStatusFunctions(loader);
 	openduck::RegisterRun(loader);
 	openduck::RegisterServerValue(loader);
 	openduck::RegisterOptimizer(loader);
