@@ -173,20 +173,28 @@ void Walker::CallRange(idx_t start, od_outline_node &node) const {
 	throw ParserException("the end of a call of openduck_run is not found");
 }
 
-//! A name and what follows it with dots
+//! A name and what follows it with dots, and an old mark of a table with all that inherit from it
 void Walker::NameRange(idx_t start, od_outline_node &node) const {
 	idx_t end = start;
 	bool dot = true;
 	for (auto &token : tokens) {
 		if (token.start < start) {
+			// ONLY t and ONLY (t) take a name and nothing else.
+			node.fixed =
+			    StringUtil::CIEquals(text.substr(token.start, 4), "only") || (node.fixed && TokenAt(token.start, '('));
 			continue;
 		}
-		bool is_dot = token.type == SimplifiedTokenType::SIMPLIFIED_TOKEN_OPERATOR && TokenAt(token.start, '.');
-		if (is_dot == dot) {
+		bool is_operator = token.type == SimplifiedTokenType::SIMPLIFIED_TOKEN_OPERATOR;
+		bool is_dot = is_operator && TokenAt(token.start, '.');
+		bool is_mark = is_operator && !dot && TokenAt(token.start, '*');
+		if (is_dot == dot && !is_mark) {
 			break;
 		}
 		dot = is_dot;
 		end = After(token.start);
+		if (is_mark) {
+			break;
+		}
 	}
 	node.start = start;
 	node.len = end - start;
@@ -245,10 +253,10 @@ void Walker::Scan(const BaseTableRef &ref, bool fixed, unsigned depth) {
 	node.schema = ref.schema_name.c_str();
 	node.name = ref.table_name.c_str();
 	node.aliased = !ref.alias.empty();
-	node.fixed = fixed || ref.at_clause || !ref.query_location.IsValid();
 	if (ref.query_location.IsValid()) {
 		NameRange(ref.query_location.GetIndex(), node);
 	}
+	node.fixed = node.fixed || fixed || ref.at_clause || !ref.query_location.IsValid();
 	Emit(node, depth, "Scan(" + Named(ref.catalog_name, ref.schema_name, ref.table_name) + ")");
 }
 

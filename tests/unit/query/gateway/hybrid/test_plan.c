@@ -266,6 +266,9 @@ static void test_tables_that_are_changed_are_at_one_place(void **state)
                      OD_E_NOT_IMPLEMENTED);
     assert_non_null(strstr(err.message, "'r'"));
     plan_release(&p);
+    assert_int_equal(make("FROM l, ONLY (r), openduck_run('LOCAL', 'FROM l') x", &p, &err), OD_OK);
+    assert_int_equal(p.root->where, PLACE_REMOTE);
+    plan_release(&p);
 }
 
 /* ---- EXPLAIN ---- */
@@ -345,6 +348,9 @@ static void test_texts_read_what_was_moved(void **state)
     make_well("SELECT l9.i FROM l9 JOIN main . r2 ON true, r1 AS x, openduck_run('REMOTE', 'SELECT 1')", &p);
     expect_text(p.root, "SELECT l9.i FROM l9 JOIN temp.main.\"b_1\" AS \"r2\" ON true, temp.main.\"b_2\" AS x, "
                         "temp.main.\"b_3\" AS \"openduck_run\" ");
+    plan_release(&p);
+    make_well("FROM l9, r1 *, openduck_run('LOCAL', 'SELECT 1') x", &p);
+    expect_text(p.root, "FROM l9, temp.main.\"b_1\" AS \"r1\" , (SELECT 1\n)  x");
     plan_release(&p);
     make_well("CALL openduck_run('REMOTE', 'DROP TABLE r;')", &p);
     expect_text(p.root, "DROP TABLE r ");
