@@ -103,7 +103,8 @@ def test_kill_9_leaves_each_transaction_whole(tmp_path, victim, transactions):
     try:
         for what in ("worker", "gateway", "client"):
             running[what] = start(what)
-        while len(tried) < transactions:
+        # Those that are tried while nobody is there are not enough.
+        while len(tried) < transactions or len(acknowledged) < transactions // 3:
             before = len(acknowledged)
             services.wait_until(lambda before=before: len(acknowledged) > before + 1, 60, "transactions are committed")
             time.sleep(rng.random() * 0.05)
@@ -125,4 +126,3 @@ def test_kill_9_leaves_each_transaction_whole(tmp_path, victim, transactions):
     there = {n for n, _, _ in rows}
     assert set(acknowledged) <= there, "what was acknowledged is there"
     assert there <= set(tried)
-    assert len(acknowledged) >= transactions // 3
