@@ -84,13 +84,16 @@ string NamesOf(const string &column) {
 	return "array_to_string(list_transform(" + column + ", lambda n: '\"' || replace(n, '\"', '\"\"') || '\"'), ', ')";
 }
 
-//! DuckDB's CREATE statements lack the foreign keys of a table to itself: there is a comma, and nothing after it.
+//! DuckDB's CREATE statements lack the foreign keys of a table to itself: there is a comma, and nothing after it. Of one that
+//! was renamed, they are to the name that it had.
 string SelfReferencesPart() {
 	auto text = "'FOREIGN KEY (' || " + NamesOf("constraint_column_names") + " || ') REFERENCES \"' || " +
 	            "replace(table_name, '\"', '\"\"') || '\"(' || " + NamesOf("referenced_column_names") + " || ')'";
 	return Part("f", {"schema_name", "table_name", "", "", "", text, "", "", "", "", "", ""},
 	            string(" FROM duckdb_constraints()") + OF_DATABASE +
-	                " AND constraint_type = 'FOREIGN KEY' AND referenced_table = table_name");
+	                " AND constraint_type = 'FOREIGN KEY' AND (referenced_table = table_name OR (schema_name, "
+	                "referenced_table) NOT IN (SELECT (schema_name, table_name) FROM duckdb_tables()" +
+	                OF_DATABASE + "))");
 }
 
 //! SQL without the commas that nothing follows.

@@ -376,12 +376,16 @@ def test_a_table_may_refer_to_itself(con):
     for c in (con, local):
         for sql in SELF_REFERENCES:
             c.execute(sql)
+        c.execute("CREATE TABLE cloud.old (k INTEGER UNIQUE, parent INTEGER REFERENCES old (k))")
+        c.execute("ALTER TABLE cloud.old RENAME TO renamed")
         c.execute("DROP TABLE cloud.fed")  # its default is the sequence's, which only its own database has
         c.execute("ATTACH ':memory:' AS copied")
         c.execute("COPY FROM DATABASE cloud TO copied")
     for name in ("cloud", "copied"):
         assert run(con, CONSTRAINTS % name) == run(local, CONSTRAINTS % name), name
     assert len(run(con, CONSTRAINTS % "copied")[1]) == 7
+    renamed = "SELECT constraint_type FROM duckdb_constraints() WHERE database_name = '%s' AND table_name = 'renamed'"
+    assert run(con, renamed % "cloud") == run(local, renamed % "cloud")
 
 
 def test_a_moment_with_its_offset_is_the_same_everywhere(con):
