@@ -339,11 +339,14 @@ void AddSelfReferences(ClientContext &context, Remote &remote, const od_remote_t
 			throw;
 		}
 	}
+	map<pair<string, string>, reference<LoadedRelation>> by_name;
+	for (auto &other : told.relations) {
+		by_name.emplace(make_pair(other.schema, other.name), other);
+	}
 	for (auto &relation : catalog.relations) {
-		for (auto &other : told.relations) {
-			if (other.schema == relation.schema && other.name == relation.name) {
-				relation.sql = WithConstraints(relation.sql, other.self_references);
-			}
+		auto entry = by_name.find(make_pair(relation.schema, relation.name));
+		if (entry != by_name.end()) {
+			relation.sql = WithConstraints(relation.sql, entry->second.get().self_references);
 		}
 	}
 }
@@ -375,6 +378,9 @@ LoadedCatalog CatalogLoader::LoadAll(ClientContext &context, Remote &remote, con
 	bool refers = false;
 	for (auto &relation : result.relations) {
 		relation.full = true;
+		if (relation.is_view) {
+			continue;
+		}
 		auto whole = WithoutEmptyItems(relation.sql);
 		refers = refers || whole != relation.sql;
 		relation.sql = std::move(whole);
