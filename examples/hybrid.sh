@@ -3,34 +3,10 @@
 # environment: PRESET
 set -euo pipefail
 cd "$(dirname "$0")/.."
-openduck=$PWD/build/${PRESET:-release}/bin/openduck
-dir=$(mktemp -d)
-pids=()
-stop() {
-    for pid in "${pids[@]}"; do kill -TERM "$pid" 2>/dev/null || true; done
-    for pid in "${pids[@]}"; do wait "$pid" || true; done
-    rm -rf "$dir"
-}
-trap stop EXIT
+. examples/servers.bash
 
-# start NAME ARGS...: starts a server on a free port; its address is in $url.
-start() {
-    local name=$1
-    shift
-    : >"$dir/$name.out" # there before it is looked at
-    setsid "$openduck" "$@" --listen 127.0.0.1:0 >"$dir/$name.out" 2>"$dir/$name.log" &
-    pids+=($!)
-    url=
-    for _ in $(seq 200); do
-        url=$(sed -n 's/^ready //p' "$dir/$name.out")
-        [ -z "$url" ] || break
-        sleep 0.05
-    done
-    [ -n "$url" ] || { cat "$dir/$name.log" >&2; exit 1; }
-}
-
-start worker worker --db "shop=$dir/shop.duckdb"
-start gateway gateway --workers "$url" --hybrid --db "crm=$dir/crm.duckdb"
+start worker worker --db "shop=$dir/shop.duckdb" >/dev/null
+start gateway gateway --workers "$url" --hybrid --db "crm=$dir/crm.duckdb" >/dev/null
 export OPENDUCK_ENDPOINT=$url OPENDUCK_DATABASE=shop
 ask() { "$openduck" query "$1"; }
 

@@ -3,17 +3,7 @@
 # usage: examples/tls.sh      environment: PRESET
 set -euo pipefail
 cd "$(dirname "$0")/.."
-openduck=$PWD/build/${PRESET:-release}/bin/openduck
-dir=$(mktemp -d)
-pids=()
-stop() {
-    trap - EXIT INT TERM
-    for pid in "${pids[@]}"; do kill -TERM "$pid" 2>/dev/null || true; done
-    for pid in "${pids[@]}"; do wait "$pid" || true; done
-    rm -rf "$dir"
-}
-trap stop EXIT
-trap 'exit 0' INT TERM
+. examples/servers.bash
 
 # certificate NAME ALTERNATIVES: NAME.pem and NAME.key, for servers and clients alike.
 certificate() {
@@ -31,27 +21,10 @@ certificate() {
 OPENDUCK_TOKEN=$(head -c 18 /dev/urandom | base64)
 export OPENDUCK_TOKEN
 
-# start NAME ARGS...: starts a server on a free port; its address is in $url. Both ask whoever connects for a certificate, and show
-# each other their own.
-start() {
-    local name=$1
-    shift
-    : >"$dir/$name.out" # there before it is looked at
-    setsid "$openduck" "$@" --listen 127.0.0.1:0 --tls-cert "$dir/server.pem" --tls-key "$dir/server.key" \
-        --tls-client-ca "$dir/ca.pem" --tls-ca "$dir/ca.pem" >"$dir/$name.out" 2>"$dir/$name.log" &
-    pids+=($!)
-    url=
-    for _ in $(seq 200); do
-        url=$(sed -n 's/^ready //p' "$dir/$name.out")
-        [ -z "$url" ] || break
-        sleep 0.05
-    done
-    [ -n "$url" ] || { cat "$dir/$name.log" >&2; exit 1; }
-    echo "$name: $url"
-}
-
-start worker worker --db "sales=$dir/sales.duckdb"
-start gateway gateway --workers "$url"
+# Both ask whoever connects for a certificate, and show each other their own.
+tls=(--tls-cert "$dir/server.pem" --tls-key "$dir/server.key" --tls-client-ca "$dir/ca.pem" --tls-ca "$dir/ca.pem")
+start worker worker "${tls[@]}" --db "sales=$dir/sales.duckdb"
+start gateway gateway "${tls[@]}" --workers "$url"
 export OPENDUCK_ENDPOINT=$url OPENDUCK_TLS_CA=$dir/ca.pem
 
 echo "-- with a certificate of the CA"
