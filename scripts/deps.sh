@@ -62,7 +62,7 @@ replace() { rm -rf "${deps:?}/$1"; mv "$work/new" "$deps/$1"; }
 
 install_duckdb_library() { # from the npm package, which carries libduckdb.so as it is
     local name version sum
-    read -r name version sum < <(rows npm) || die "no DuckDB library for $arch in deps.lock"
+    read -r name version sum < <(rows npm | grep -- -linux-) || die "no DuckDB library for $arch in deps.lock"
     done_already duckdb-lib "$sum 1" && return 0
     say "fetching $name $version"
     mkdir -p "$work/npm"
@@ -73,6 +73,24 @@ install_duckdb_library() { # from the npm package, which carries libduckdb.so as
     mv "$work/npm/package/libduckdb.so" "$work/npm/package/LICENSE" "$work/new/"
     replace duckdb/lib
     mark duckdb-lib "$sum 1"
+}
+
+# DuckDB's package for Node and what it needs, of which the library is the one above.
+install_node_modules() {
+    local name version sum key
+    key="$(rows npm | sha256sum | cut -d' ' -f1) 1"
+    done_already node-modules "$key" && return 0
+    say "fetching Node packages: $(rows npm | awk '{ printf "%s %s  ", $1, $2 }')"
+    while read -r name version sum; do
+        mkdir -p "$work/node" "$work/new/$name"
+        (cd "$work/node" && npm pack --silent "$name@$version" >/dev/null)
+        check "$work"/node/*.tgz "$sum"
+        tar xzf "$work"/node/*.tgz -C "$work/new/$name" --strip-components=1
+        rm -r "$work/node"
+    done < <(rows npm)
+    ln -sf ../../../duckdb/lib/libduckdb.so "$work"/new/@duckdb/*-linux-*/
+    replace node_modules
+    mark node-modules "$key"
 }
 
 # fetch_crates: has cargo download the crates, and leaves only files with the right sum.
@@ -255,6 +273,7 @@ trap 'rm -rf "$work"' EXIT
 install_debs
 install_venv
 install_duckdb_library
+install_node_modules
 install_crates
 install_sdists
 touch "$stamp"

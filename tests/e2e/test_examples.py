@@ -54,6 +54,7 @@ def test_every_example_has_a_test():
     known = {
         "client.c",
         "client_cli.sh",
+        "client_node.js",
         "client_python.py",
         "dev_stack.sh",
         "federation.c",
@@ -63,7 +64,7 @@ def test_every_example_has_a_test():
         "writing.py",
         "writing.sh",
     }
-    assert {p.name for p in EXAMPLES.iterdir() if p.suffix in (".sh", ".py", ".c")} == known
+    assert {p.name for p in EXAMPLES.iterdir() if p.suffix in (".sh", ".py", ".c", ".js")} == known
 
 
 def test_client_cli(flights):
@@ -80,6 +81,20 @@ def test_client_python(flights, client_python):
     assert "['airports', 'flights', 'planes', 'weather']" in out
     assert "(51, 'HNL', 1301)" in out
     assert "v1.5.5" in out
+    flights.wait_idle()
+
+
+@pytest.mark.extension
+def test_client_node(flights):
+    modules = services.ROOT / ".deps" / "node_modules"
+    out = run(["node", EXAMPLES / "client_node.js"], OPENDUCK_ENDPOINT=flights.url, NODE_PATH=str(modules))
+    assert "tables: airports flights planes weather\n" in out
+    assert "most delayed: [ { flight: 51n, dest: 'HNL' } ]\n" in out
+    assert "Honolulu: 707 flights\nSeattle: 3923 flights\nadded: 2\n" in out
+    assert "refused: Constraint Error\nrefused: Catalog Error: " in out
+    assert "read 336776 rows in pieces\n" in out
+    with flights.client() as c:
+        assert c.rows("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'seen'") == [(0,)]
     flights.wait_idle()
 
 
