@@ -1,10 +1,12 @@
 """The examples, `make run` and the commands of the docs run as they stand."""
 
 import contextlib
+import decimal
 import os
 import re
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -61,6 +63,7 @@ def test_every_example_has_a_test():
         "hybrid.sh",
         "registration.sh",
         "tls.sh",
+        "worker.py",
         "writing.py",
         "writing.sh",
     }
@@ -180,6 +183,82 @@ def test_federation_provider(tmp_path):
             assert [after - was for after, was in zip(totals(), before)] == [1, 1, 1], "no table, so in turn"
         gateway.stdin.close()
         assert gateway.wait(20) == 0
+
+
+@pytest.mark.extension
+def test_worker_in_python():
+    """It registers, a DuckDB joins its tables with local rows, what it runs can be stopped, and it leaves."""
+    program = [sys.executable, EXAMPLES / "worker.py"]
+    env = {**services.server_env(), "OPENDUCK_TOKEN": "t-1"}
+    with contextlib.ExitStack() as stack:
+        gateway = stack.enter_context(services.Gateway(token="t-1"))
+        worker = stack.enter_context(
+            subprocess.Popen([*program, gateway.url], stdout=subprocess.PIPE, text=True, env=env)
+        )
+        stack.callback(worker.kill)
+        url = worker.stdout.readline().split()[1]
+        assert worker.stdout.readline() == "registered\n"
+        con = stack.enter_context(services.duck())
+        con.execute("ATTACH 'openduck:lab?endpoint=%s&token=t-1' AS lab" % gateway.url)
+        assert con.execute("SELECT count(*), sum(id), bool_or(alarm) FROM lab.samples").fetchall() == [
+            (100000, 4999950000, True)
+        ]
+        con.execute(
+            "CREATE TABLE rooms AS FROM (VALUES ('sensor-1', 'kitchen'), ('sensor-2', 'cellar')) t(device, room)"
+        )
+        joined = "SELECT room, count(*) FROM lab.samples JOIN rooms USING (device) GROUP BY ALL ORDER BY ALL"
+        assert con.execute(joined).fetchall() == [("cellar", 10000), ("kitchen", 10000)]
+        # Its own function, by name.
+        close = "SELECT DISTINCT device FROM lab.samples WHERE similarity(device, 'sensor-7') > 0.9"
+        assert con.execute(close).fetchall() == [("sensor-7",)]
+        types = "SELECT 1.5::DECIMAL(9, 2), 1::HUGEINT << 80, [1, NULL], MAP {''k'': true}, NULL::DATE"
+        assert con.execute("FROM openduck_query('lab', '%s')" % types).fetchall() == [
+            (decimal.Decimal("1.50"), 1 << 80, [1, None], {"k": True}, None)
+        ]
+        assert con.execute("SELECT id FROM lab.samples WHERE id < 0").fetchall() == []
+        for sql, kind, text in (
+            ("INSERT INTO lab.samples VALUES (1, 'x', 2, true)", "PermissionException", "only reads"),
+            ("FROM lab.nothere", "CatalogException", "nothere"),
+            (
+                "FROM openduck_query('lab', 'SELECT i::INTEGER FROM (VALUES (''x'')) t(i)')",
+                "ConversionException",
+                "'x'",
+            ),
+            ("FROM openduck_query('lab', 'SELECT INTERVAL 1 DAY AS i')", "NotImplementedException", "type INTERVAL"),
+            (
+                "FROM openduck_query('lab', 'FROM read_csv(''/etc/passwd'')')",
+                "PermissionException",
+                "Cannot access file",
+            ),
+        ):
+            with pytest.raises(Exception, match=text) as e:
+                con.execute(sql).fetchall()
+            assert type(e.value).__name__ == kind, (sql, e.value)
+
+        def cpu():
+            times = services.psutil.Process(worker.pid).cpu_times()
+            return times.user + times.system
+
+        def at_rest():
+            before = cpu()
+            time.sleep(0.1)
+            return cpu() - before < 0.03
+
+        endless = "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range + b.range = -1"
+        for at, end in ((gateway.url, "hang up"), (gateway.url, "cancel"), (url, "cancel")):
+            before = cpu()
+            with services.Remote(at, "t-1") as c:
+                call = c.call(endless, database="lab", execution_id="endless")
+                services.wait_until(lambda now=before: cpu() > now + 0.2, 20, "it runs there")
+                assert call.cancel() if end == "hang up" else c.cancel("endless")
+                services.wait_until(at_rest, 20, "it has ended there")
+        gateway.wait_idle(token="t-1")
+        with pytest.raises(services.grpc.RpcError), services.Remote(url, token="wrong") as c:
+            c.rows("SELECT 1")
+        worker.terminate()
+        assert worker.wait(20) == 0
+        with gateway.client("t-1") as c:
+            assert not c.status().workers
 
 
 def test_hybrid():
