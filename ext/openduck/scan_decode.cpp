@@ -116,6 +116,9 @@ private:
 			VerifyBooleans(data, FlatVector::Validity(out), count);
 		} else if (type.id() == LogicalTypeId::ENUM) {
 			VerifyEnum(data, type, FlatVector::Validity(out), count);
+		} else if (type.id() == LogicalTypeId::TIME || type.id() == LogicalTypeId::TIME_NS ||
+		           type.id() == LogicalTypeId::TIME_TZ) {
+			VerifyTimes(type, reinterpret_cast<const uint64_t *>(data), FlatVector::Validity(out), count);
 		} else if (type.id() == LogicalTypeId::SQLNULL) {
 			auto &validity = FlatVector::Validity(out);
 			validity.Initialize(MaxValue<idx_t>(count, STANDARD_VECTOR_SIZE));

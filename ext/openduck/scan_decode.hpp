@@ -76,6 +76,8 @@ void CheckNativeSchema(const ArrowSchema &schema, const vector<string> &names, c
 void VerifyUtf8(const uint8_t *bytes, const int32_t *offsets, idx_t count);
 //! Valid values of TYPE (BIT, BIGNUM, GEOMETRY) have the layout that DuckDB's functions trust.
 void VerifyBlobs(const LogicalType &type, const string_t *values, const ValidityMask &validity, idx_t count);
+//! Valid values of TYPE (TIME, TIME_NS, TIMETZ) lie within a day, and their offset within DuckDB's bounds.
+void VerifyTimes(const LogicalType &type, const uint64_t *values, const ValidityMask &validity, idx_t count);
 //! A VARIANT's parts refer to each other within bounds and without cycles.
 void VerifyVariant(Vector &variant, idx_t count);
 

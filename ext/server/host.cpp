@@ -21,6 +21,34 @@ void *ValueOf(void *vector, uint64_t row) {
 	}
 }
 
+void FlattenAll(duckdb::Vector &vector, duckdb::idx_t count) {
+	vector.Flatten(count);
+	switch (vector.GetType().InternalType()) {
+	case duckdb::PhysicalType::LIST:
+		FlattenAll(duckdb::ListVector::GetEntry(vector), duckdb::ListVector::GetListSize(vector));
+		break;
+	case duckdb::PhysicalType::ARRAY:
+		FlattenAll(duckdb::ArrayVector::GetEntry(vector), count * duckdb::ArrayType::GetSize(vector.GetType()));
+		break;
+	case duckdb::PhysicalType::STRUCT:
+		for (auto &child : duckdb::StructVector::GetEntries(vector)) {
+			FlattenAll(*child, count);
+		}
+		break;
+	default:
+		break;
+	}
+}
+
+bool Flatten(void *vector, uint64_t count) {
+	try {
+		FlattenAll(*reinterpret_cast<duckdb::Vector *>(vector), count);
+		return true;
+	} catch (...) {
+		return false;
+	}
+}
+
 duckdb::PreparedStatementData &DataOf(void *prepared) {
 	return *reinterpret_cast<duckdb::PreparedStatementWrapper *>(prepared)->statement->data;
 }
@@ -77,7 +105,7 @@ bool OutlineOf(const char *sql, uint64_t len, const od_outline_sink *sink, char 
 	}
 }
 
-const od_engine_host HOST = {ValueOf, Rebind, Describe, Install, SetStreamOf, ReadStatement, OutlineOf};
+const od_engine_host HOST = {ValueOf, Flatten, Rebind, Describe, Install, SetStreamOf, ReadStatement, OutlineOf};
 
 } // namespace
 } // namespace openduck

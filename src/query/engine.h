@@ -75,6 +75,8 @@ typedef struct {
 typedef struct {
     /* A new duckdb_value, which the caller destroys, of row ROW of a duckdb_vector, of exactly its type; NULL: out of memory. */
     void *(*value_of)(void *vector, uint64_t row);
+    /* Makes the first COUNT rows of a duckdb_vector, and all of what lies in them, flat. False: out of memory. */
+    bool (*flatten)(void *vector, uint64_t count);
     /* A duckdb_prepared_statement with bound values is bound anew with their types when it is run next. Otherwise DuckDB does so only if a
      * type is not the expected one, and fails on a parameter that is used where a type is expected and where none is. */
     void (*rebind)(void *prepared);

@@ -152,6 +152,69 @@ def test_an_error_leaves_nothing(server, name, payloads):
         none_open(server)
 
 
+DAY = 86400 * 10**6
+
+
+def raw(type_, *values):
+    """An array of TYPE_ with these bytes as its values, whether it has such values or not."""
+    data = b"".join(v if isinstance(v, bytes) else v.to_bytes(8, "little", signed=True) for v in values)
+    if type_ in (pa.string(), pa.binary()):
+        offsets = [sum(len(v) for v in values[:n]) for n in range(len(values) + 1)]
+        return pa.Array.from_buffers(
+            type_, len(values), [None, pa.array(offsets, pa.int32()).buffers()[1], pa.py_buffer(data)]
+        )
+    return pa.Array.from_buffers(type_, len(values), [None, pa.py_buffer(data)])
+
+
+def opaque(name, array):
+    return pa.ExtensionArray.from_storage(pa.opaque(array.type, name, "DuckDB"), array)
+
+
+WRONG_VALUES = {
+    "TIME": (raw(pa.time64("us"), 0, DAY), raw(pa.time64("us"), 0, -1)),
+    "TIME_NS": (raw(pa.time64("ns"), DAY * 1000), raw(pa.time64("ns"), DAY * 1000 + 1)),
+    "TIMETZ": (opaque("time_tz", raw(pa.binary(8), 115198)), opaque("time_tz", raw(pa.binary(8), 115199))),
+    "VARCHAR": (raw(pa.string(), b"\xc3\xa4"), raw(pa.string(), b"ok", b"\xff\xfe, longer than inlined")),
+    "BIT": (opaque("bit", raw(pa.binary(), b"\x00\x01")), opaque("bit", raw(pa.binary(), b"\x09\x01"))),
+    "BIGNUM": (opaque("bignum", raw(pa.binary(), b"\x80\x00\x01\x05")), opaque("bignum", raw(pa.binary(), b"\x80"))),
+}
+
+
+def wrapped(array):
+    """In each of the ways in which a value can lie inside of another."""
+    yield "", array
+    yield "[]", pa.ListArray.from_arrays([0, len(array)], array)
+    yield "[%d]" % len(array), pa.FixedSizeListArray.from_arrays(array, len(array))
+    yield "STRUCT(a %s)", pa.StructArray.from_arrays([array], ["a"])
+    if not isinstance(array, pa.ExtensionArray):
+        keys = pa.array(range(len(array)), pa.int8())
+        yield "dictionary", pa.DictionaryArray.from_arrays(keys, array)
+        yield "MAP(TINYINT, %s)", pa.MapArray.from_arrays([0, len(array)], keys, array)
+
+
+@pytest.mark.parametrize("name", WRONG_VALUES)
+def test_values_that_their_type_does_not_have(server, name):
+    """DuckDB's functions would trust them: text of a time before midnight is read out of bounds."""
+    good, bad = WRONG_VALUES[name]
+    with server.client() as c:
+        for array, right in ((good, True), (bad, False)):
+            for form, whole in wrapped(array):
+                kind = form % name if "%s" in form else name + (form if form != "dictionary" else "")
+                for statement in (True, False):
+                    t = c.begin()
+                    send = dict(statement="CREATE TABLE made AS FROM stage") if statement else {}
+                    payloads = ipc(pa.table({"v": whole}))
+                    if right:
+                        assert c.ingest(t, "stage", [("v", kind)], payloads, **send).rows == len(whole)
+                        c.do("SELECT md5(v::VARCHAR) FROM %s" % ("made" if statement else "stage"), transaction_id=t)
+                    else:
+                        with pytest.raises(services.Refused) as e:
+                            c.ingest(t, "stage", [("v", kind)], payloads, **send)
+                        assert e.value.code == "CORRUPT", (form, e.value)
+                    c.rollback(t)
+        none_open(server)
+
+
 def test_the_transaction_goes_on_after_a_damaged_ingest(server):
     with server.client() as c:
         t = c.begin()

@@ -522,6 +522,35 @@ def test_enum_index_beyond_the_dictionary_is_refused():
                 assert con.execute("SELECT 1").fetchall() == [(1,)]
 
 
+@pytest.mark.extension
+@pytest.mark.parametrize("name", ["TIME", "TIME_NS", "TIME WITH TIME ZONE"])
+def test_a_time_outside_of_its_day_is_refused(name):
+    """DuckDB's text of one is read out of bounds."""
+    day = 86400 * 10**6
+    arrow, good, bad = {
+        "TIME": (pa.time64("us"), (0, day), (-1, day + 1, 2**63 - 1)),
+        "TIME_NS": (pa.time64("ns"), (0, day * 1000), (-1, day * 1000 + 1)),
+        "TIME WITH TIME ZONE": (pa.uint64(), (day << 24, 115198), (day + 1 << 24, 115199, 2**63)),
+    }[name]
+    for value, right in [(v, True) for v in good] + [(v, False) for v in bad]:
+
+        def behave(request, answer, value=value):
+            field = pa.field("c", arrow, metadata={"openduck:type": name})
+            bits = (value % 2**64).to_bytes(8, "little")
+            array = pa.Array.from_buffers(arrow, 1, [None, pa.py_buffer(bits)])
+            yield FAKE[0].chunk(fake.ipc(pa.schema([field]), [pa.record_batch([array], pa.schema([field]))]))
+            yield FAKE[0].finished()
+
+        create = "CREATE TABLE t AS SELECT '00:00:00'::%s AS c" % name
+        with fake.FakeServer(create, behave=data(behave)) as f, services.attached(f.url) as con:
+            FAKE[0] = f
+            if right:
+                assert len(con.execute("SELECT c::VARCHAR FROM cloud.t").fetchall()) == 1
+            else:
+                with pytest.raises(duckdb.IOException, match="damaged result"):
+                    con.execute("SELECT c::VARCHAR FROM cloud.t").fetchall()
+
+
 def mutations(payload, count, seed):
     """COUNT copies of PAYLOAD with bits flipped, bytes cut out, runs overwritten or the end missing."""
     rnd = random.Random(seed)

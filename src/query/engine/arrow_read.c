@@ -66,10 +66,15 @@ void od_arrow_part_release(od_arrow_part *part)
     part->array = (struct ArrowArray){0};
 }
 
-od_code od_arrow_part_chunk(const od_arrow_part *part, duckdb_connection connection,
+od_code od_arrow_part_chunk(const od_arrow_part *part, const od_engine_host *host, duckdb_connection connection,
                             duckdb_arrow_converted_schema types, duckdb_data_chunk *out, od_error *err)
 {
     struct ArrowArray given = part->array;
     *out = NULL;
-    return converted(duckdb_data_chunk_from_arrow(connection, &given, types, out), err);
+    od_code rc = converted(duckdb_data_chunk_from_arrow(connection, &given, types, out), err);
+    if (rc == OD_OK)
+        rc = od_arrow_chunk_check(host, *out, err);
+    if (rc != OD_OK && *out != NULL)
+        duckdb_destroy_data_chunk(out);
+    return rc;
 }

@@ -189,7 +189,8 @@ static od_code make_view(od_feed *feed, od_error *err)
                                   .column_count = feed->column_count,
                                   .types = feed->types,
                                   .native = feed->native,
-                                  .connection = connection};
+                                  .connection = connection,
+                                  .host = feed->engine->host};
     feed->source = (od_stream_source){.arg = &feed->shape,
                                       .column_count = feed->column_count,
                                       .names = (const char *const *)feed->names,

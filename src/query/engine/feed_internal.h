@@ -82,6 +82,7 @@ typedef struct {
     duckdb_logical_type *types;
     const struct od_native_reader *native; /* NATIVE */
     duckdb_connection connection;
+    const od_engine_host *host;
 } od_feed_shape;
 
 /* The functions of an od_stream_source whose arg is an od_feed_shape; ARG is what _open gave. */

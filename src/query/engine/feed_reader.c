@@ -124,7 +124,7 @@ static od_code make_other(reader *r, int64_t count, void **other, od_error *err)
 {
     od_code rc = od_arrow_part_make(&r->array, r->at, count, &r->part, err);
     if (rc == OD_OK)
-        rc = od_arrow_part_chunk(&r->part, r->shape->connection, r->arrow, &r->chunk, err);
+        rc = od_arrow_part_chunk(&r->part, r->shape->host, r->shape->connection, r->arrow, &r->chunk, err);
     *other = r->chunk;
     return rc;
 }

@@ -90,3 +90,18 @@ od_code od_text_check(uint8_t check, const uint8_t *value, size_t len, od_error 
         return OD_OK;
     }
 }
+
+/* ---- times ---- */
+
+bool od_time_valid(od_time kind, uint64_t value)
+{
+    static const uint64_t day_us = UINT64_C(86400000000), most_offsets = UINT64_C(2) * (16 * 3600 - 1);
+    switch (kind) {
+    case OD_TIME_US:
+        return value <= day_us;
+    case OD_TIME_NS:
+        return value <= day_us * 1000;
+    default: /* above 24 bits the microseconds; in them how far the offset is below 15:59:59 */
+        return value >> 24 <= day_us && (value & 0xFFFFFF) <= most_offsets;
+    }
+}

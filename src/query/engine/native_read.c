@@ -20,7 +20,7 @@ struct od_native_reader {
 };
 
 /* Besides those of texts. */
-enum { CHECK_BOOL = OD_TEXT_GEOMETRY + 1, CHECK_VARIANT };
+enum { CHECK_BOOL = OD_TEXT_GEOMETRY + 1, CHECK_VARIANT, CHECK_TIME /* and od_time */ };
 
 /* ---- create, free ---- */
 
@@ -29,8 +29,15 @@ static uint8_t check_of(od_slice signature)
     static const struct {
         const char *signature;
         uint8_t check;
-    } known[] = {{"BOOLEAN", CHECK_BOOL},    {"VARCHAR", OD_TEXT_UTF8},      {"BIT", OD_TEXT_BIT},
-                 {"BIGNUM", OD_TEXT_BIGNUM}, {"GEOMETRY", OD_TEXT_GEOMETRY}, {"VARIANT", CHECK_VARIANT}};
+    } known[] = {{"BOOLEAN", CHECK_BOOL},
+                 {"VARCHAR", OD_TEXT_UTF8},
+                 {"BIT", OD_TEXT_BIT},
+                 {"BIGNUM", OD_TEXT_BIGNUM},
+                 {"GEOMETRY", OD_TEXT_GEOMETRY},
+                 {"VARIANT", CHECK_VARIANT},
+                 {"TIME", CHECK_TIME + OD_TIME_US},
+                 {"TIME_NS", CHECK_TIME + OD_TIME_NS},
+                 {"TIME WITH TIME ZONE", CHECK_TIME + OD_TIME_TZ}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (od_slice_equal(signature, od_slice_str(known[i].signature)))
             return known[i].check;
@@ -196,6 +203,15 @@ static od_code check_enum(const void *data, const place *p, const uint64_t *vali
     return OD_OK;
 }
 
+static od_code check_times(const void *data, const place *p, const uint64_t *validity, od_time kind, od_error *err)
+{
+    const uint64_t *values = data;
+    for (idx_t i = 0; i < p->count; i++)
+        if (!od_time_valid(kind, values[i]) && valid_row(validity, i))
+            return damaged("a time is outside of its day", err);
+    return OD_OK;
+}
+
 static od_code fill_fixed(const od_native_reader *reader, size_t index, const place *p, const od_column *column,
                           const uint64_t *validity, od_error *err)
 {
@@ -207,6 +223,8 @@ static od_code fill_fixed(const od_native_reader *reader, size_t index, const pl
     if (reader->checks[index] == CHECK_BOOL)
         for (idx_t i = 0; i < p->count; i++)
             to[i] = to[i] != 0;
+    if (reader->checks[index] >= CHECK_TIME)
+        return check_times(to, p, validity, (od_time)(reader->checks[index] - CHECK_TIME), err);
     if (reader->enum_sizes[index] > 0)
         return check_enum(to, p, validity, width, reader->enum_sizes[index], err);
     return OD_OK;

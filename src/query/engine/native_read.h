@@ -27,6 +27,12 @@ typedef enum { OD_TEXT_ANY, OD_TEXT_UTF8, OD_TEXT_BIT, OD_TEXT_BIGNUM, OD_TEXT_G
 /* Of a value that DuckDB holds as a string; CHECK is an od_text. OD_E_CORRUPT says what is wrong. */
 OD_MUST_CHECK od_code od_text_check(uint8_t check, const uint8_t *value, size_t len, od_error *err);
 
+/* DuckDB writes a time's text with no look at its hour: one outside of a day would be read and written out of bounds. */
+typedef enum { OD_TIME_US, OD_TIME_NS, OD_TIME_TZ } od_time;
+
+/* VALUE is that of a TIME, TIME_NS or TIMETZ as DuckDB holds it; 24:00 is the last. */
+bool od_time_valid(od_time kind, uint64_t value);
+
 /* native_variant.c: rows [FIRST, FIRST + COUNT) of a column of VARIANTs, those that VALIDITY (NULL: all) has. */
 bool od_variants_valid(const od_column *column, idx_t first, idx_t count, const uint64_t *validity);
 

@@ -9,7 +9,20 @@
 #include "base/banned.h"
 
 enum { MAX_DEPTH = 250 };
-enum { DECIMAL = 15, VARCHAR = 16, BLOB = 17, OBJECT = 29, ARRAY = 30, BIGNUM = 31, BITS = 32, GEOMETRY = 33, TYPES };
+enum {
+    DECIMAL = 15,
+    VARCHAR = 16,
+    BLOB = 17,
+    TIME = 20,
+    TIME_NS = 21,
+    TIME_TZ = 26,
+    OBJECT = 29,
+    ARRAY = 30,
+    BIGNUM = 31,
+    BITS = 32,
+    GEOMETRY = 33,
+    TYPES
+};
 
 /* One row: its parts, from their first element on. */
 typedef struct {
@@ -65,6 +78,13 @@ static bool text_fits(uint8_t type, const uint8_t *at, const uint8_t *end)
            od_text_check(checks[type], at, len, NULL) == OD_OK;
 }
 
+static bool time_fits(uint8_t type, const uint8_t *at)
+{
+    uint64_t value;
+    memcpy(&value, at, sizeof value);
+    return od_time_valid(type == TIME ? OD_TIME_US : type == TIME_NS ? OD_TIME_NS : OD_TIME_TZ, value);
+}
+
 /* Value V's children come after it, each of them for the first time. */
 static bool nested_fits(const variant *x, uint32_t v, bool object, const uint8_t *at, const uint8_t *end)
 {
@@ -95,7 +115,8 @@ static bool value_fits(const variant *x, uint32_t v)
         return false;
     const uint8_t *at = x->data + u32_at(x->byte_offsets, i), *end = x->data + x->data_len;
     if (sizes[type] != 0xFF)
-        return (size_t)(end - at) >= sizes[type];
+        return (size_t)(end - at) >= sizes[type] &&
+               ((type != TIME && type != TIME_NS && type != TIME_TZ) || time_fits(type, at));
     if (type == DECIMAL)
         return decimal_fits(at, end);
     if (type == OBJECT || type == ARRAY)

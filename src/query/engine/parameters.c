@@ -98,7 +98,7 @@ static od_code read_plain(const source *from, od_error *err)
     OD_TRY(od_ipc_reader_next_array(from->reader, from->payload, &array, err));
     OD_TRY(one_row(array.release != NULL ? array.length : 0, err));
     OD_TRY(od_arrow_part_make(&array, 0, 1, &part, err));
-    OD_TRY(od_arrow_part_chunk(&part, from->connection, types, &chunk, err));
+    OD_TRY(od_arrow_part_chunk(&part, from->host, from->connection, types, &chunk, err));
     OD_TRY(take_values(from, chunk, err));
     OD_TRY(od_ipc_reader_next_array(from->reader, from->payload, &more, err));
     rc = more.release == NULL ? OD_OK : one_row(1 + more.length, err);

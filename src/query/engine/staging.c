@@ -228,7 +228,8 @@ out:
 static od_code append_part(od_staging *ingest, const od_arrow_part *part, od_error *err)
 {
     duckdb_data_chunk chunk = NULL;
-    od_code rc = od_arrow_part_chunk(part, ingest->txn->lease->connection, ingest->arrow, &chunk, err);
+    od_code rc = od_arrow_part_chunk(part, ingest->txn->engine->host, ingest->txn->lease->connection, ingest->arrow,
+                                     &chunk, err);
     if (rc == OD_OK && ingest->appender == NULL)
         rc = open_plain(ingest, chunk, err);
     if (rc == OD_OK && duckdb_append_data_chunk(ingest->appender, chunk) == DuckDBError)
