@@ -1,5 +1,6 @@
 /* Transactions and ingest in the engine. */
 #include "engine_helper.h"
+#include "server/host.h"
 
 #include <pthread.h>
 
@@ -435,7 +436,7 @@ static void check_same(od_engine *engine, od_txn *txn, const char *select, const
 
 static void test_rows_of_all_types_come_in(void **state)
 {
-    od_engine *engine = memory_engine();
+    od_engine *engine = open_engine(&(od_engine_options){.threads = 2, .host = od_server_host()});
     (void)state;
     od_txn *txn = begin(engine);
     assert_ok(round_trip(engine, txn, all_types, OD_FORMAT_NATIVE, "n"));
