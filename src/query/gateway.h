@@ -13,11 +13,13 @@
 #include "base/secret.h"
 #include "query/engine.h"
 #include "query/federation.h"
+#include "query/rights.h"
 #include "query/rpc.h"
 #include "query/worker.h"
 
 typedef struct {
-    const od_secret *token;          /* copied; NULL or empty: dev mode, every token passes */
+    od_tokens *tokens;      /* who may do what; borrowed; NULL: made of the next two */
+    const od_secret *token; /* also what workers are called with; copied; NULL or empty: dev mode, every token passes */
     const od_secret *register_token; /* what workers register with; copied; NULL or empty: TOKEN */
     unsigned max_in_flight;          /* executions that hold a slot; 0: 64 */
     int max_queued;                  /* that wait for one; 0: 256; negative: none */
@@ -61,6 +63,10 @@ void od_gateway_free(od_gateway *gateway);
 
 /* The methods of both services; the server's SERVICE is the od_gateway. */
 const od_rpc_method *od_gateway_methods(size_t *count);
+
+/* What the bearer of TOKEN may do, with a reference; NULL: everything. For pages beside the RPCs: od_rights_admin tells who may see
+ * and stop what others run. Any thread. OD_E_UNAUTHENTICATED */
+OD_MUST_CHECK od_code od_gateway_rights(od_gateway *gateway, od_slice token, od_rights **out, od_error *err);
 
 /* From now on new executions are refused with UNAVAILABLE; those that run or wait go on. */
 void od_gateway_drain(od_gateway *gateway);

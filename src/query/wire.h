@@ -247,9 +247,4 @@ OD_MUST_CHECK od_code od_status_encode(const od_status *status, od_msg **out, od
 OD_MUST_CHECK od_code od_status_decode(od_slice message, od_status *out, od_error *err);
 void od_status_release(od_status *status);
 
-/* ---- the token ---- */
-
-/* NULL if GIVEN may pass (an empty EXPECTED lets every token pass), else the text of the UNAUTHENTICATED status. */
-const char *od_token_refusal(const od_secret *expected, od_slice given);
-
 #endif

@@ -7,11 +7,13 @@
 
 #include "base/secret.h"
 #include "query/engine.h"
+#include "query/rights.h"
 #include "query/rpc.h"
 
 typedef struct {
     od_engine *engine;        /* borrowed */
-    const od_secret *token;   /* borrowed; NULL or empty: dev mode, every token passes */
+    od_tokens *tokens;        /* who may do what; borrowed; NULL: made of TOKEN */
+    const od_secret *token;   /* copied; NULL or empty: dev mode, every token passes */
     unsigned max_concurrency; /* executions at once; further ones wait; 0: 64 */
     int64_t
         execute_timeout_ms; /* longest time that DuckDB may take for the next payload; 0: 300,000; negative: no limit */
@@ -44,11 +46,12 @@ typedef struct {
 } od_worker_run_events;
 
 /* Runs REQUEST (a whole ExecuteFragmentRequest message, referenced) and streams chunks and status into CALL, whatever happens;
- * then on_done. EVENTS lives as long as the worker. The token has been checked by the caller. EXECUTION_ID is what errors name. Does not block: the work is done on a
+ * then on_done. EVENTS lives as long as the worker. The token has been checked by the caller. RIGHTS (referenced) are its caller's. EXECUTION_ID is what errors name. Does not block: the work is done on a
  * thread of the worker's pool. */
 OD_MUST_CHECK od_code od_worker_run_start(od_worker *worker, od_rpc_call *call, od_msg *request,
-                                          const char *execution_id, const od_worker_run_events *events, void *arg,
-                                          od_worker_run **out, od_error *err);
+                                          const char *execution_id, od_rights *rights,
+                                          const od_worker_run_events *events, void *arg, od_worker_run **out,
+                                          od_error *err);
 /* Any thread: DuckDB's work stops; the stream ends with an error chunk of CODE (OD_E_CANCELLED, OD_E_TIMEOUT) if its call is
  * still there. */
 void od_worker_run_cancel(od_worker_run *run, od_code code, const char *reason);
@@ -61,9 +64,12 @@ uint64_t od_worker_run_bytes(const od_worker_run *run);
 void od_worker_run_unref(od_worker_run *run);
 
 /* Takes over CALL, of BeginTransaction, CommitTransaction, RollbackTransaction or IngestData, whose first message MSG (referenced) has
- * come and whose token has been checked: its events are the worker's from here on. On CALL's loop. A transaction belongs to the
+ * come and whose token has RIGHTS (referenced): its events are the worker's from here on. On CALL's loop. A transaction belongs to the
  * connection on which it was begun: when that is closed, it is rolled back. */
-void od_worker_take(od_worker *worker, od_rpc_call *call, od_msg *msg);
+void od_worker_take(od_worker *worker, od_rpc_call *call, od_msg *msg, od_rights *rights);
+
+/* Any thread: ends what runs, and rolls back what is open, for tokens whose rights were withdrawn. */
+void od_worker_withdraw(od_worker *worker);
 
 /* Has METRICS tell of its executions; before it is served. For a worker without a gateway in its process, which tells of them itself. */
 OD_MUST_CHECK od_code od_worker_watch(od_worker *worker, od_metrics *metrics, od_error *err);

@@ -191,10 +191,10 @@ def test_worker_token_is_for_workers_alone(pb):
             registration = pb.WorkerRegistration(worker_id="x", endpoint="127.0.0.1:1", access_token="c-secret")
             with pytest.raises(grpc.RpcError) as e:
                 c.execution.RegisterWorker(registration, timeout=10)
-            assert e.value.code() == grpc.StatusCode.UNAUTHENTICATED
+            assert e.value.code() == grpc.StatusCode.PERMISSION_DENIED
             with pytest.raises(grpc.RpcError) as e:
                 c.execution.Heartbeat(pb.HeartbeatRequest(worker_id="x", access_token="c-secret"), timeout=10)
-            assert e.value.code() == grpc.StatusCode.UNAUTHENTICATED
+            assert e.value.code() == grpc.StatusCode.PERMISSION_DENIED
             with services.Worker({"x": ":memory:"}, token="c-secret", gateway=gateway.url) as stranger:
                 logged(stranger, "cannot register")
                 assert not c.status().workers

@@ -7,6 +7,7 @@
 typedef struct {
     od_gateway *gateway;
     od_rpc_call *call;
+    od_rights *rights; /* its caller's */
     atomic_uint refs;
     bool asked;
 } control;
@@ -16,6 +17,7 @@ static void control_unref(control *c)
     if (atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1)
         return;
     od_rpc_call_unref(c->call);
+    od_rights_unref(c->rights);
     od_free(c);
 }
 
@@ -52,14 +54,15 @@ static void reply_flag(control *c, bool flag)
         reply(c, msg);
 }
 
-/* False if the token may not pass; the call is finished then. */
-static bool pass(control *c, const od_secret *expected, od_slice token)
+/* False if the token is not known; the call is finished then. */
+static bool pass(control *c, od_slice token)
 {
-    const char *refusal = od_token_refusal(expected, token);
+    od_error err;
+    od_code rc = od_tokens_find(c->gateway->tokens, token, &c->rights, &err);
 
-    if (refusal)
-        od_rpc_call_finish(c->call, OD_GRPC_UNAUTHENTICATED, refusal);
-    return !refusal;
+    if (rc != OD_OK)
+        refuse(c, rc, &err);
+    return rc == OD_OK;
 }
 
 /* ---- CancelExecution ---- */
@@ -100,7 +103,7 @@ static void handle_cancel(control *c, od_slice bytes)
         od_rpc_call_finish(c->call, OD_GRPC_INVALID_ARGUMENT, err.message);
         return;
     }
-    if (!pass(c, &c->gateway->token, request.access_token))
+    if (!pass(c, request.access_token))
         return;
     if (request.execution_id.len > 0 && request.execution_id.len < sizeof id) {
         memcpy(id, request.execution_id.data, request.execution_id.len);
@@ -111,15 +114,27 @@ static void handle_cancel(control *c, od_slice bytes)
         reply_flag(c, false);
         return;
     }
-    cancel_flow(c, f, request.access_token);
+    rc = od_rights_check_owner(c->rights, f->rights, "cancel executions", &err);
+    if (rc == OD_OK)
+        cancel_flow(c, f, request.access_token);
+    else
+        refuse(c, rc, &err);
     flow_unref(f);
 }
 
 /* ---- RegisterWorker, Heartbeat ---- */
 
-static const od_secret *register_token(const od_gateway *g)
+static bool pass_worker(control *c, od_slice token)
 {
-    return g->register_token.len > 0 ? &g->register_token : &g->token;
+    od_error err;
+    od_code rc;
+
+    if (!pass(c, token))
+        return false;
+    rc = od_rights_check_worker(c->rights, &err);
+    if (rc != OD_OK)
+        refuse(c, rc, &err);
+    return rc == OD_OK;
 }
 
 static void handle_register(control *c, od_slice bytes)
@@ -131,7 +146,7 @@ static void handle_register(control *c, od_slice bytes)
         od_rpc_call_finish(c->call, OD_GRPC_INVALID_ARGUMENT, err.message);
         return;
     }
-    if (!pass(c, register_token(c->gateway), od_slice_str(registration.access_token))) {
+    if (!pass_worker(c, od_slice_str(registration.access_token))) {
         od_registration_release(&registration);
         return;
     }
@@ -170,7 +185,7 @@ static void handle_heartbeat(control *c, od_slice bytes)
         od_rpc_call_finish(c->call, OD_GRPC_INVALID_ARGUMENT, err.message);
         return;
     }
-    if (pass(c, register_token(c->gateway), od_slice_str(heartbeat.access_token)))
+    if (pass_worker(c, od_slice_str(heartbeat.access_token)))
         take_heartbeat(c, &heartbeat);
     od_heartbeat_release(&heartbeat);
 }
@@ -251,21 +266,50 @@ static void fill_workers(status_parts *p, int64_t now_ns)
     }
 }
 
-static od_code status_parts_fill(od_gateway *g, status_parts *p, size_t *names, od_error *err)
+/* Leaves those out that RIGHTS may not see: what others run. */
+static void keep_own(status_parts *p, const od_rights *rights)
 {
+    size_t kept = 0;
+
+    for (size_t i = 0; i < p->flow_count; i++) {
+        if (od_rights_admin(rights) || od_rights_same_bearer(rights, p->flows[i]->rights))
+            p->flows[kept++] = p->flows[i];
+        else
+            flow_unref(p->flows[i]);
+    }
+    p->flow_count = kept;
+}
+
+/* Names of databases that RIGHTS has, which p->names has room for. */
+static size_t fill_names(status_parts *p, const od_engine *engine, const od_rights *rights)
+{
+    size_t count = engine ? od_engine_database_count(engine) : 0, kept = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        p->names[kept] = od_engine_database_name(engine, i);
+        kept += od_rights_admin(rights) || od_rights_database(rights, od_slice_str(p->names[kept]));
+    }
+    return kept;
+}
+
+/* What RIGHTS may see. Where the workers are is for administrators. */
+static od_code status_parts_fill(od_gateway *g, const od_rights *rights, status_parts *p, size_t *names, od_error *err)
+{
+    size_t databases = g->engine ? od_engine_database_count(g->engine) : 0;
     int64_t now_ns = od_clock_ns();
 
-    *names = g->engine ? od_engine_database_count(g->engine) : 0;
     p->flows = flow_map_list(g, &p->flow_count);
-    p->workers = registry_list(g->registry, &p->worker_count);
+    if (p->flows)
+        keep_own(p, rights);
+    if (od_rights_admin(rights))
+        p->workers = registry_list(g->registry, &p->worker_count);
     p->running = od_calloc(p->flow_count + 1, sizeof *p->running);
     p->texts = od_calloc(p->flow_count + 1, sizeof *p->texts);
     p->rows = od_calloc(p->worker_count + 1, sizeof *p->rows);
-    p->names = od_calloc(*names + 1, sizeof *p->names);
-    if (!p->flows || !p->workers || !p->running || !p->texts || !p->rows || !p->names)
+    p->names = od_calloc(databases + 1, sizeof *p->names);
+    if (!p->flows || (!p->workers && od_rights_admin(rights)) || !p->running || !p->texts || !p->rows || !p->names)
         return od_fail(err, OD_E_NO_MEMORY, "out of memory for a status");
-    for (size_t i = 0; i < *names; i++)
-        p->names[i] = od_engine_database_name(g->engine, i);
+    *names = fill_names(p, g->engine, rights);
     fill_running(p, now_ns);
     fill_workers(p, now_ns);
     return OD_OK;
@@ -279,7 +323,7 @@ static void handle_status(control *c, od_slice bytes)
     od_status status;
     od_slice token;
     od_msg *msg = NULL;
-    size_t names;
+    size_t names = 0;
     od_error err;
     od_code rc = od_status_request_decode(bytes, &token, &err);
 
@@ -287,9 +331,10 @@ static void handle_status(control *c, od_slice bytes)
         od_rpc_call_finish(c->call, OD_GRPC_INVALID_ARGUMENT, err.message);
         return;
     }
-    if (!pass(c, &g->token, token))
+    if (!pass(c, token))
         return;
-    OD_TRY(status_parts_fill(g, &parts, &names, &err));
+    OD_TRY(od_rights_check_status(c->rights, &err));
+    OD_TRY(status_parts_fill(g, c->rights, &parts, &names, &err));
     status = (od_status){
         .version = g->version,
         .duckdb_version = g->engine ? od_engine_version() : "",

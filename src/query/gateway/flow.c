@@ -37,6 +37,7 @@ void flow_unref(flow *f)
     hybrid_run_free(f->hybrid);
     worker_entry_unref(f->worker);
     reading_release(&f->reading);
+    od_rights_unref(f->rights);
     pin_leave(f->pin);
     for (size_t i = 0; i < f->tried_count; i++)
         worker_entry_unref(f->tried[i]);

@@ -18,6 +18,8 @@
 #include "query/gateway/tiers.h"
 #include "query/wire.h"
 
+#define FLOW_WITHDRAWN "the access token was withdrawn"
+
 enum { FLOW_BUCKETS = 1024, FLOW_TRIES = 8 };
 
 typedef struct flow {
@@ -27,6 +29,7 @@ typedef struct flow {
     od_rpc_call *call;
     od_msg *request;
     od_execute_request asked; /* borrows REQUEST */
+    od_rights *rights;        /* its caller's; NULL: all */
     char id[OD_EXECUTION_ID_SIZE];
     ticket ticket;
     struct flow *map_next;
@@ -60,7 +63,8 @@ typedef struct flow {
 } flow;
 
 struct od_gateway {
-    od_secret token, register_token;
+    od_tokens *tokens, *own_tokens; /* OWN_TOKENS: those that were made here */
+    od_secret token;                /* what workers are called with */
     _Atomic int64_t queue_timeout_ms;
     int64_t execute_timeout_ms, cancel_timeout_ms;
     od_worker *worker;

@@ -23,6 +23,7 @@ typedef struct {
     od_rpc_call *upstream;
     od_msg *request; /* the first message, if it has to be kept */
     od_slice token;  /* borrows it */
+    od_rights *rights;
     od_msg *reply;
     kept kept; /* of an ingest that is alone */
     bool upstream_gone;
@@ -44,6 +45,7 @@ static void unref(hop *h)
         worker_entry_unref(h->tried[i]);
     od_rpc_call_unref(h->upstream);
     od_msg_unref(h->request);
+    od_rights_unref(h->rights);
     kept_release(&h->kept);
     od_msg_unref(h->reply);
     od_rpc_call_unref(h->call);
@@ -348,7 +350,6 @@ static bool try_elsewhere(hop *h, const od_error *why)
 static void begin(hop *h, od_msg *msg)
 {
     od_gateway *g = h->gateway;
-    const char *refusal;
     od_error err;
     head what;
     od_code rc = head_read(h->kind, msg, &what, &err);
@@ -357,9 +358,11 @@ static void begin(hop *h, od_msg *msg)
         refuse(h, OD_GRPC_INVALID_ARGUMENT, err.message);
         return;
     }
-    refusal = od_token_refusal(&g->token, what.token);
-    if (refusal) {
-        refuse(h, OD_GRPC_UNAUTHENTICATED, refusal);
+    rc = od_tokens_find(g->tokens, what.token, &h->rights, &err);
+    if (rc == OD_OK)
+        rc = od_rights_check_database(h->rights, what.database, &err);
+    if (rc != OD_OK) {
+        od_rpc_call_fail(h->call, od_code_grpc_status(rc), rc, err.message);
         return;
     }
     h->alone = what.alone;
@@ -369,7 +372,7 @@ static void begin(hop *h, od_msg *msg)
     }
     h->pin = pins_use(g->pins, what.id);
     if (is_local(h, &what)) {
-        od_worker_take(g->worker, h->call, msg);
+        od_worker_take(g->worker, h->call, msg, h->rights);
         unref(h);
         return;
     }

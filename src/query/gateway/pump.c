@@ -31,7 +31,8 @@ static void start_local(flow *f)
     od_error err;
     od_code stop;
 
-    if (od_worker_run_start(f->gateway->worker, f->call, f->request, f->id, &events, f, &run, &err) != OD_OK) {
+    if (od_worker_run_start(f->gateway->worker, f->call, f->request, f->id, f->rights, &events, f, &run, &err) !=
+        OD_OK) {
         flow_fail(f, &err);
         flow_close_end(f);
         return;

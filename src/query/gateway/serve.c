@@ -20,6 +20,15 @@ static od_code copy_secret(od_secret *to, const od_secret *from, od_error *err)
     return from && from->len > 0 ? od_secret_set(to, od_slice_of(from->value, from->len), err) : OD_OK;
 }
 
+static od_code take_tokens(od_gateway *g, const od_gateway_options *options, od_error *err)
+{
+    const od_tokens_options own = {.token = options->token, .worker_token = options->register_token};
+    od_code rc = options->tokens ? OD_OK : od_tokens_create(&own, &g->own_tokens, err);
+
+    g->tokens = options->tokens ? options->tokens : g->own_tokens;
+    return rc;
+}
+
 static unsigned slots_of(const od_gateway_options *options)
 {
     return options->max_in_flight ? options->max_in_flight : DEFAULT_IN_FLIGHT;
@@ -56,7 +65,7 @@ od_code od_gateway_create(const od_gateway_options *options, od_gateway **out, o
     g->version = options->version ? options->version : "";
     g->start_ns = od_clock_ns();
     OD_TRY(copy_secret(&g->token, options->token, err));
-    OD_TRY(copy_secret(&g->register_token, options->register_token, err));
+    OD_TRY(take_tokens(g, options, err));
     OD_TRY(admit_create(slots_of(options), queue_of(options), &g->admit, err));
     OD_TRY(pins_create(options->max_transactions ? options->max_transactions : DEFAULT_TRANSACTIONS,
                        options->transaction_idle_ms ? options->transaction_idle_ms : DEFAULT_IDLE_MS, &g->pins, err));
@@ -104,10 +113,15 @@ void od_gateway_free(od_gateway *gateway)
     pins_free(gateway->pins);
     registry_free(gateway->registry);
     od_secret_release(&gateway->token);
-    od_secret_release(&gateway->register_token);
+    od_tokens_free(gateway->own_tokens);
     pthread_mutex_destroy(&gateway->map_lock);
     pthread_mutex_destroy(&gateway->park_lock);
     od_free(gateway);
+}
+
+od_code od_gateway_rights(od_gateway *gateway, od_slice token, od_rights **out, od_error *err)
+{
+    return od_tokens_find(gateway->tokens, token, out, err);
 }
 
 void od_gateway_drain(od_gateway *gateway)
@@ -153,18 +167,17 @@ unsigned od_gateway_transactions(od_gateway *gateway)
 static od_code accept_request(flow *f, od_error *why)
 {
     const od_gateway *g = f->gateway;
-    const char *refusal;
     od_slice id;
     od_code rc =
         od_execute_request_decode(od_slice_of(od_msg_data(f->request), od_msg_len(f->request)), &f->asked, why);
 
     if (rc != OD_OK)
         return OD_E_INVALID;
-    refusal = od_token_refusal(&g->token, f->asked.access_token);
-    if (refusal) {
-        od_fail(why, OD_E_UNAUTHENTICATED, "%s", refusal);
-        return OD_E_UNAUTHENTICATED;
-    }
+    rc = od_tokens_find(g->tokens, f->asked.access_token, &f->rights, why);
+    if (rc == OD_OK)
+        rc = od_rights_check_database(f->rights, f->asked.database, why);
+    if (rc != OD_OK)
+        return rc;
     if (atomic_load(&g->draining)) {
         od_fail(why, OD_E_UNAVAILABLE, "the server is shutting down");
         return OD_E_UNAVAILABLE;
@@ -179,7 +192,11 @@ static od_code accept_request(flow *f, od_error *why)
         od_uuid_format(od_uuid_random(), f->id);
     else
         memcpy(f->id, id.data, id.len);
-    return flow_map_add(f, why);
+    rc = flow_map_add(f, why);
+    /* Whoever withdraws rights ends what is in the map, so it has to be looked at once it is there. */
+    if (rc == OD_OK && od_rights_withdrawn(f->rights))
+        rc = od_fail(why, OD_E_UNAUTHENTICATED, "%s", FLOW_WITHDRAWN);
+    return rc;
 }
 
 static void admit_flow(flow *f)

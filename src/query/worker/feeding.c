@@ -10,7 +10,8 @@ typedef struct {
     od_rpc_call *call;
     atomic_uint refs; /* the call's, and the task's */
     od_feed *feed;
-    od_wtxn *wtxn; /* NULL: a transaction of its own */
+    od_rights *rights; /* NULL: all */
+    od_wtxn *wtxn;     /* NULL: a transaction of its own */
     atomic_bool answered;
     char id[OD_EXECUTION_ID_SIZE];
 } feeding;
@@ -22,6 +23,7 @@ static void unref(feeding *f)
     od_feed_free(f->feed);
     od_wtxn_leave(f->wtxn);
     od_rpc_call_unref(f->call);
+    od_rights_unref(f->rights);
     od_free(f);
 }
 
@@ -62,6 +64,10 @@ static od_code push(feeding *f, od_msg *msg, bool *room, od_error *err)
     od_code rc = od_ingest_chunk_decode(od_slice_of(od_msg_data(msg), od_msg_len(msg)), &chunk, err);
     if (rc != OD_OK)
         return rc;
+    if (od_rights_withdrawn(f->rights)) {
+        od_ingest_chunk_release(&chunk);
+        return od_fail(err, OD_E_UNAUTHENTICATED, "%s", OD_WORKER_WITHDRAWN);
+    }
     rc = chunk.is_metadata ? od_fail(err, OD_E_PROTOCOL, "only the first chunk may be metadata")
                            : od_feed_push(f->feed, msg, chunk.payload, room, err);
     od_ingest_chunk_release(&chunk);
@@ -113,7 +119,7 @@ static od_code open_feed(feeding *f, const od_ingest_metadata *m, od_error *err)
     if (m->execution_id.len > 0 && m->execution_id.len < sizeof f->id)
         memcpy(f->id, m->execution_id.data, m->execution_id.len);
     if (m->transaction_id.len > 0)
-        rc = od_wtxn_use(f->worker, m->transaction_id, &f->wtxn, err);
+        rc = od_wtxn_use(f->worker, m->transaction_id, f->rights, &f->wtxn, err);
     od_feed_request request = {.database = m->database,
                                .txn = f->wtxn != NULL ? od_wtxn_txn(f->wtxn) : NULL,
                                .table = m->staging_table,
@@ -137,7 +143,7 @@ static void refuse(od_rpc_call *call, const od_error *why)
     od_wtxn_reply(call, OD_REPLY_INGEST, &reply);
 }
 
-void od_feeding_open(od_worker *worker, od_rpc_call *call, const od_ingest_metadata *metadata)
+void od_feeding_open(od_worker *worker, od_rpc_call *call, const od_ingest_metadata *metadata, od_rights *rights)
 {
     static const od_rpc_events none = {0};
     od_error err;
@@ -149,6 +155,7 @@ void od_feeding_open(od_worker *worker, od_rpc_call *call, const od_ingest_metad
     }
     f->worker = worker;
     f->call = od_rpc_call_ref(call);
+    f->rights = od_rights_ref(rights);
     atomic_init(&f->refs, 2);
     atomic_init(&f->answered, false);
     od_code rc = open_feed(f, metadata, &err);

@@ -9,6 +9,7 @@ typedef struct {
     od_worker *worker;
     od_rpc_call *call;
     atomic_uint refs; /* the call's, and that of a task */
+    od_rights *rights;
 
     pthread_mutex_t lock; /* what follows */
     od_msg *pending;
@@ -29,6 +30,7 @@ static void unref(intake *in)
     od_wtxn_leave(in->wtxn);
     od_msg_unref(in->pending);
     od_rpc_call_unref(in->call);
+    od_rights_unref(in->rights);
     (void)pthread_mutex_destroy(&in->lock);
     od_free(in);
 }
@@ -59,7 +61,7 @@ static od_code begin(intake *in, const od_ingest_metadata *m, od_error *err)
         rc = od_fail(err, OD_E_INVALID, "IngestData needs a transaction_id: its table lives in a transaction");
         goto out;
     }
-    OD_TRY(od_wtxn_use(in->worker, m->transaction_id, &in->wtxn, err));
+    OD_TRY(od_wtxn_use(in->worker, m->transaction_id, in->rights, &in->wtxn, err));
     od_staging_request request = {od_wtxn_txn(in->wtxn), m->staging_table, columns, m->column_count, m->format};
     OD_TRY(od_staging_open(&request, &ingest, err));
     publish(in, ingest);
@@ -224,7 +226,7 @@ static void on_gone(void *user, od_rpc_call *call, const od_error *why)
 
 static const od_rpc_events events = {.on_message = on_message, .on_half_close = on_half_close, .on_gone = on_gone};
 
-void od_intake_open(od_worker *worker, od_rpc_call *call, od_msg *msg)
+void od_intake_open(od_worker *worker, od_rpc_call *call, od_msg *msg, od_rights *rights)
 {
     static const od_rpc_events none = {0};
     intake *in = od_calloc(1, sizeof *in);
@@ -236,6 +238,7 @@ void od_intake_open(od_worker *worker, od_rpc_call *call, od_msg *msg)
     in->worker = worker;
     in->call = od_rpc_call_ref(call);
     in->pending = od_msg_ref(msg);
+    in->rights = od_rights_ref(rights);
     atomic_init(&in->refs, 1);
     (void)pthread_mutex_init(&in->lock, NULL);
     od_rpc_call_bind(call, &events, in);

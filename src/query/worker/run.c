@@ -165,6 +165,9 @@ static void send_end(job *j, const od_error *why)
 
 static od_code check(const job *j, od_error *err)
 {
+    /* It may have been withdrawn just before this run could be found (od_worker_withdraw). */
+    if (od_rights_withdrawn(j->run->rights))
+        return od_fail(err, OD_E_UNAUTHENTICATED, "%s", OD_WORKER_WITHDRAWN);
     if (j->request.snapshot_id.data != NULL)
         return od_fail(err, OD_E_NOT_IMPLEMENTED, "reading a snapshot (snapshot_id) is not supported by this worker");
     return OD_OK;
@@ -240,7 +243,7 @@ static od_code execute_somewhere(job *j, od_error *err)
     if (rc == OD_OK)
         rc = check(j, err);
     if (rc == OD_OK && j->request.transaction_id.len > 0)
-        rc = od_wtxn_use(j->run->worker, j->request.transaction_id, &j->wtxn, err);
+        rc = od_wtxn_use(j->run->worker, j->request.transaction_id, j->run->rights, &j->wtxn, err);
     j->catalog_version = current_version(j);
     if (rc == OD_OK)
         rc = execute(j, err);

@@ -11,21 +11,32 @@
 typedef struct {
     od_worker *worker;
     od_worker_run *run; /* ExecuteFragment, once it runs */
+    od_rights *rights;  /* its caller's; NULL: all */
     bool asked;         /* its request has come */
 } served;
-
-static bool token_passes(const od_worker *worker, od_rpc_call *call, od_slice given)
-{
-    static const od_secret none = {0};
-    const char *refusal = od_token_refusal(worker->token != NULL ? worker->token : &none, given);
-    if (refusal != NULL)
-        od_rpc_call_finish(call, OD_GRPC_UNAUTHENTICATED, refusal);
-    return refusal == NULL;
-}
 
 static void refuse(od_rpc_call *call, const od_error *why)
 {
     od_rpc_call_fail(call, od_code_grpc_status(why->code), why->code, why->message);
+}
+
+/* False if the call is refused. */
+static bool token_passes(served *s, od_rpc_call *call, od_slice given, od_slice database)
+{
+    od_error err;
+    od_code rc = od_tokens_find(s->worker->tokens, given, &s->rights, &err);
+    if (rc == OD_OK && database.data != NULL)
+        rc = od_rights_check_database(s->rights, database, &err);
+    if (rc != OD_OK)
+        refuse(call, &err);
+    return rc == OD_OK;
+}
+
+static void free_served(served *s)
+{
+    od_worker_run_unref(s->run);
+    od_rights_unref(s->rights);
+    od_free(s);
 }
 
 /* MSG is taken. */
@@ -39,6 +50,12 @@ static void reply(od_rpc_call *call, od_msg *msg)
     od_msg_unref(msg);
 }
 
+/* DATABASE as one that has to be checked, also if it is empty. */
+static od_slice named(od_slice database)
+{
+    return od_slice_of(database.len > 0 ? (const void *)database.data : "", database.len);
+}
+
 /* ---- ExecuteFragment ---- */
 
 static void handle_execute(served *s, od_rpc_call *call, od_msg *msg)
@@ -50,7 +67,7 @@ static void handle_execute(served *s, od_rpc_call *call, od_msg *msg)
         od_rpc_call_finish(call, OD_GRPC_INVALID_ARGUMENT, err.message);
         return;
     }
-    if (!token_passes(s->worker, call, request.access_token))
+    if (!token_passes(s, call, request.access_token, named(request.database)))
         return;
     od_slice given = request.execution_id;
     if (given.len >= sizeof id || (given.len > 0 && memchr(given.data, '\0', given.len) != NULL)) {
@@ -63,7 +80,7 @@ static void handle_execute(served *s, od_rpc_call *call, od_msg *msg)
         memcpy(id, given.data, given.len);
         id[given.len] = '\0';
     }
-    if (od_run_create(s->worker, call, msg, id, true, NULL, NULL, &s->run, &err) != OD_OK)
+    if (od_run_create(s->worker, call, msg, id, true, s->rights, NULL, NULL, &s->run, &err) != OD_OK)
         refuse(call, &err);
 }
 
@@ -78,12 +95,13 @@ static void handle_cancel(served *s, od_rpc_call *call, od_msg *msg)
         od_rpc_call_finish(call, OD_GRPC_INVALID_ARGUMENT, err.message);
         return;
     }
-    if (!token_passes(s->worker, call, request.access_token))
+    if (!token_passes(s, call, request.access_token, (od_slice){0}))
         return;
     od_worker_run *run = od_run_find(s->worker, request.execution_id);
-    if (run != NULL)
+    od_code rc = run != NULL ? od_rights_check_owner(s->rights, run->rights, "cancel executions", &err) : OD_OK;
+    if (run != NULL && rc == OD_OK)
         od_worker_run_cancel(run, OD_E_CANCELLED, NULL);
-    if (od_cancel_reply_encode(run != NULL, &answer, &err) == OD_OK)
+    if (rc == OD_OK && od_cancel_reply_encode(run != NULL, &answer, &err) == OD_OK)
         reply(call, answer);
     else
         refuse(call, &err);
@@ -136,11 +154,13 @@ static void read_asked(const od_worker_run *run, char *database, size_t size, ch
 }
 
 /* Copies what is in flight, so that the answer is made without the lock. */
-static void list_running(od_worker *worker, running_list *list)
+static void list_running(od_worker *worker, const od_rights *rights, running_list *list)
 {
     int64_t now = od_clock_ns();
     (void)pthread_mutex_lock(&worker->lock);
     for (od_worker_run *run = worker->runs; run != NULL && list->count < MAX_SHOWN; run = run->next) {
+        if (!od_rights_admin(rights) && !od_rights_same_bearer(rights, run->rights))
+            continue;
         size_t i = list->count++;
         memcpy(list->ids[i], run->id, sizeof list->ids[i]);
         read_asked(run, list->databases[i], sizeof list->databases[i], list->sql[i]);
@@ -153,17 +173,20 @@ static void list_running(od_worker *worker, running_list *list)
     (void)pthread_mutex_unlock(&worker->lock);
 }
 
-static od_code make_status(od_worker *worker, od_msg **out, od_error *err)
+/* RIGHTS: of who asks. */
+static od_code make_status(od_worker *worker, const od_rights *rights, od_msg **out, od_error *err)
 {
-    size_t databases = od_engine_database_count(worker->engine);
+    size_t databases = od_engine_database_count(worker->engine), shown = 0;
     od_pool_stats pool = od_pool_read_stats(worker->pool);
     running_list *list = od_calloc(1, sizeof *list);
     const char **names = od_calloc(databases + 1, sizeof *names);
     od_code rc = list != NULL && names != NULL ? OD_OK : od_fail(err, OD_E_NO_MEMORY, "out of memory");
     if (rc == OD_OK) {
-        for (size_t i = 0; i < databases; i++)
-            names[i] = od_engine_database_name(worker->engine, i);
-        list_running(worker, list);
+        for (size_t i = 0; i < databases; i++) {
+            names[shown] = od_engine_database_name(worker->engine, i);
+            shown += od_rights_admin(rights) || od_rights_database(rights, od_slice_str(names[shown]));
+        }
+        list_running(worker, rights, list);
         od_status status = {
             .version = worker->version,
             .duckdb_version = od_engine_version(),
@@ -178,7 +201,7 @@ static od_code make_status(od_worker *worker, od_msg **out, od_error *err)
             .errors_total = atomic_load(&worker->errors),
             .cancelled_total = atomic_load(&worker->cancelled),
             .databases = names,
-            .database_count = databases,
+            .database_count = shown,
             .draining = od_worker_is_lost(worker),
             .running = list->running,
             .running_count = list->count,
@@ -199,9 +222,9 @@ static void handle_status(served *s, od_rpc_call *call, od_msg *msg)
         od_rpc_call_finish(call, OD_GRPC_INVALID_ARGUMENT, err.message);
         return;
     }
-    if (!token_passes(s->worker, call, token))
+    if (!token_passes(s, call, token, (od_slice){0}))
         return;
-    if (make_status(s->worker, &answer, &err) == OD_OK)
+    if (od_rights_check_status(s->rights, &err) == OD_OK && make_status(s->worker, s->rights, &answer, &err) == OD_OK)
         reply(call, answer);
     else
         refuse(call, &err);
@@ -209,27 +232,28 @@ static void handle_status(served *s, od_rpc_call *call, od_msg *msg)
 
 /* ---- transactions, IngestData ---- */
 
-static void take_ingest(od_worker *worker, od_rpc_call *call, od_msg *msg)
+static void take_ingest(od_worker *worker, od_rpc_call *call, od_msg *msg, od_rights *rights)
 {
     od_ingest_chunk chunk;
     bool decoded = od_ingest_chunk_decode(od_slice_of(od_msg_data(msg), od_msg_len(msg)), &chunk, NULL) == OD_OK;
     if (decoded && chunk.is_metadata && chunk.metadata.statement.len > 0)
-        od_feeding_open(worker, call, &chunk.metadata);
+        od_feeding_open(worker, call, &chunk.metadata, rights);
     else
-        od_intake_open(worker, call, msg);
+        od_intake_open(worker, call, msg, rights);
     od_ingest_chunk_release(&chunk);
 }
 
-void od_worker_take(od_worker *worker, od_rpc_call *call, od_msg *msg)
+void od_worker_take(od_worker *worker, od_rpc_call *call, od_msg *msg, od_rights *rights)
 {
     if (strcmp(od_rpc_call_path(call), OD_PATH_INGEST) == 0)
-        take_ingest(worker, call, msg);
+        take_ingest(worker, call, msg, rights);
     else
-        od_wtxn_call(worker, call, msg);
+        od_wtxn_call(worker, call, msg, rights);
 }
 
-static od_code write_token(const char *path, od_slice message, od_slice *token, od_error *err)
+static od_code write_token(const char *path, od_slice message, od_slice *token, od_slice *database, od_error *err)
 {
+    *database = (od_slice){0};
     od_begin_request begin = {0};
     od_end_request end = {0};
     od_ingest_chunk chunk = {0};
@@ -237,11 +261,13 @@ static od_code write_token(const char *path, od_slice message, od_slice *token, 
     if (strcmp(path, OD_PATH_BEGIN) == 0) {
         rc = od_begin_request_decode(message, &begin, err);
         *token = begin.access_token;
+        *database = named(begin.database);
     } else if (strcmp(path, OD_PATH_INGEST) == 0) {
         rc = od_ingest_chunk_decode(message, &chunk, err);
         if (rc == OD_OK && !chunk.is_metadata)
             rc = od_fail(err, OD_E_PROTOCOL, "the first chunk has to be the metadata");
         *token = chunk.metadata.access_token;
+        *database = named(chunk.metadata.database);
         od_ingest_chunk_release(&chunk);
     } else {
         rc = od_end_request_decode(message, &end, err);
@@ -253,16 +279,17 @@ static od_code write_token(const char *path, od_slice message, od_slice *token, 
 /* CALL is no longer S's afterwards, unless it is finished. */
 static void handle_write(served *s, od_rpc_call *call, od_msg *msg)
 {
-    od_slice token;
+    od_slice token, database;
     od_error err;
-    if (write_token(od_rpc_call_path(call), od_slice_of(od_msg_data(msg), od_msg_len(msg)), &token, &err) != OD_OK) {
+    if (write_token(od_rpc_call_path(call), od_slice_of(od_msg_data(msg), od_msg_len(msg)), &token, &database, &err) !=
+        OD_OK) {
         od_rpc_call_finish(call, OD_GRPC_INVALID_ARGUMENT, err.message);
         return;
     }
-    if (!token_passes(s->worker, call, token))
+    if (!token_passes(s, call, token, database))
         return;
-    od_worker_take(s->worker, call, msg);
-    od_free(s);
+    od_worker_take(s->worker, call, msg, s->rights);
+    free_served(s);
 }
 
 static bool is_write(const char *path)
@@ -309,8 +336,7 @@ static void on_gone(void *user, od_rpc_call *call, const od_error *why)
     (void)call;
     if (s->run != NULL && why != NULL)
         od_worker_run_abandon(s->run, "the client went away");
-    od_worker_run_unref(s->run);
-    od_free(s);
+    free_served(s);
 }
 
 static const od_rpc_events events = {.on_message = on_message, .on_half_close = on_half_close, .on_gone = on_gone};

@@ -13,6 +13,7 @@ struct od_wtxn {
     od_worker *worker;
     od_txn *txn;
     od_rpc_watch *watch;
+    od_rights *rights; /* of who began it; NULL: all */
     char id[OD_UUID_TEXT_SIZE];
     /* under the worker's lock */
     od_wtxn *next, **prev;
@@ -27,6 +28,7 @@ static void unref(od_wtxn *w)
     if (atomic_fetch_sub(&w->refs, 1) != 1)
         return;
     od_txn_unref(w->txn);
+    od_rights_unref(w->rights);
     od_free(w);
 }
 
@@ -66,16 +68,27 @@ static od_code not_there(const od_worker *worker, od_slice id, od_error *err)
     return od_fail(err, OD_E_NO_TRANSACTION, "transaction '%.*s' is not known here", shown, text);
 }
 
-od_code od_wtxn_use(od_worker *worker, od_slice id, od_wtxn **out, od_error *err)
+/* Under the lock: of one that RIGHTS may go on with. */
+static od_code find_own(od_worker *worker, od_slice id, const od_rights *rights, od_wtxn **out, od_error *err)
 {
-    od_code rc = OD_OK;
+    *out = find_locked(worker, id);
+    if (*out == NULL)
+        return not_there(worker, id, err);
+    if (od_rights_same_bearer((*out)->rights, rights))
+        return OD_OK;
+    *out = NULL;
+    return od_fail(err, OD_E_PERMISSION, "the transaction was begun by another token than '%s'",
+                   od_rights_name(rights));
+}
+
+od_code od_wtxn_use(od_worker *worker, od_slice id, const od_rights *rights, od_wtxn **out, od_error *err)
+{
+    od_wtxn *w;
     (void)pthread_mutex_lock(&worker->lock);
-    od_wtxn *w = find_locked(worker, id);
-    if (w != NULL) {
+    od_code rc = find_own(worker, id, rights, &w, err);
+    if (rc == OD_OK) {
         w->users++;
         (void)atomic_fetch_add(&w->refs, 1);
-    } else {
-        rc = not_there(worker, id, err);
     }
     (void)pthread_mutex_unlock(&worker->lock);
     *out = w;
@@ -169,6 +182,19 @@ void od_wtxn_expire(od_worker *worker, int64_t now_ns, int64_t *next_ns)
     }
 }
 
+void od_wtxn_withdraw(od_worker *worker)
+{
+    od_wtxn *next;
+    for (od_wtxn *w = worker->txns; w != NULL; w = next) {
+        next = w->next;
+        if (!od_rights_withdrawn(w->rights))
+            continue;
+        unlist(w, OD_WORKER_WITHDRAWN ", so it was rolled back");
+        if (od_pool_submit(worker->txn_pool, abandon, w, NULL) != OD_OK)
+            od_log(OD_LOG_ERROR, "worker", "cannot roll back the transaction of a token", "id=%s", w->id);
+    }
+}
+
 void od_wtxn_end_all(od_worker *worker)
 {
     while (worker->txns != NULL) {
@@ -184,12 +210,14 @@ typedef struct {
     od_worker *worker;
     od_rpc_call *call;
     od_msg *msg;
+    od_rights *rights;
 } job;
 
 static void free_job(job *j)
 {
     od_rpc_call_unref(j->call);
     od_msg_unref(j->msg);
+    od_rights_unref(j->rights);
     od_free(j);
 }
 
@@ -243,6 +271,7 @@ static od_code open_txn(job *j, od_slice database, od_wtxn **out, od_error *err)
         return od_fail(err, OD_E_NO_MEMORY, "out of memory");
     atomic_init(&w->refs, 2);
     w->worker = j->worker;
+    w->rights = od_rights_ref(j->rights);
     w->used_ns = od_clock_ns();
     od_uuid_format(od_uuid_random(), w->id);
     rc = od_txn_begin(j->worker->engine, database, &w->txn, err);
@@ -260,7 +289,7 @@ static bool list(od_wtxn *w)
 {
     od_worker *worker = w->worker;
     (void)pthread_mutex_lock(&worker->lock);
-    bool go = !w->closed;
+    bool go = !w->closed && !od_rights_withdrawn(w->rights);
     if (go) {
         w->next = worker->txns;
         w->prev = &worker->txns;
@@ -290,11 +319,12 @@ static void begin(job *j)
         } else if (!list(w)) {
             count_out(j->worker);
             abandon(w);
-            return;
+            w = NULL;
+            rc = od_fail(&reply.error, OD_E_CANCELLED, "the client went away, or its token was withdrawn");
         }
     }
     reply.failed = rc != OD_OK;
-    if (rc == OD_OK) {
+    if (w != NULL && rc == OD_OK) {
         memcpy(reply.transaction_id, w->id, sizeof w->id);
         reply.catalog_version = od_txn_catalog_version(w->txn);
     }
@@ -302,15 +332,14 @@ static void begin(job *j)
 }
 
 /* Takes the transaction of ID out of the list. */
-static od_code take(od_worker *worker, od_slice id, const char *why, od_wtxn **out, od_error *err)
+static od_code take(const job *j, od_slice id, const char *why, od_wtxn **out, od_error *err)
 {
-    od_code rc = OD_OK;
+    od_worker *worker = j->worker;
+    od_wtxn *w;
     (void)pthread_mutex_lock(&worker->lock);
-    od_wtxn *w = find_locked(worker, id);
-    if (w != NULL)
+    od_code rc = find_own(worker, id, j->rights, &w, err);
+    if (rc == OD_OK)
         unlist(w, why);
-    else
-        rc = not_there(worker, id, err);
     (void)pthread_mutex_unlock(&worker->lock);
     *out = w;
     return rc;
@@ -323,8 +352,8 @@ static void end(job *j, bool commit)
     od_wtxn *w = NULL;
     od_code rc = od_end_request_decode(bytes_of(j->msg), &request, &reply.error);
     if (rc == OD_OK)
-        rc = take(j->worker, request.transaction_id,
-                  commit ? "it was committed, or could not be" : "it was rolled back", &w, &reply.error);
+        rc = take(j, request.transaction_id, commit ? "it was committed, or could not be" : "it was rolled back", &w,
+                  &reply.error);
     if (rc == OD_OK) {
         rc = commit ? od_txn_commit(w->txn, &reply.error) : od_txn_rollback(w->txn, "it was rolled back", &reply.error);
         reply.catalog_version = od_txn_catalog_version(w->txn);
@@ -347,7 +376,7 @@ static void run_job(void *arg)
     free_job(j);
 }
 
-void od_wtxn_call(od_worker *worker, od_rpc_call *call, od_msg *msg)
+void od_wtxn_call(od_worker *worker, od_rpc_call *call, od_msg *msg, od_rights *rights)
 {
     static const od_rpc_events none = {0};
     od_error err;
@@ -357,7 +386,7 @@ void od_wtxn_call(od_worker *worker, od_rpc_call *call, od_msg *msg)
         od_rpc_call_finish(call, OD_GRPC_RESOURCE_EXHAUSTED, "out of memory");
         return;
     }
-    *j = (job){worker, od_rpc_call_ref(call), od_msg_ref(msg)};
+    *j = (job){worker, od_rpc_call_ref(call), od_msg_ref(msg), od_rights_ref(rights)};
     if (od_pool_submit(worker->txn_pool, run_job, j, &err) != OD_OK) {
         od_rpc_call_finish(call, od_code_grpc_status(err.code), err.message);
         free_job(j);

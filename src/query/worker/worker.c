@@ -93,7 +93,6 @@ od_code od_worker_create(const od_worker_options *options, od_worker **out, od_e
         return od_fail(err, OD_E_NO_MEMORY, "out of memory");
     init_lock(worker);
     worker->engine = options->engine;
-    worker->token = options->token;
     worker->on_fatal = options->on_fatal;
     worker->on_fatal_arg = options->on_fatal_arg;
     worker->version = options->version != NULL ? options->version : "";
@@ -107,6 +106,10 @@ od_code od_worker_create(const od_worker_options *options, od_worker **out, od_e
     od_pool_options pool = {
         .name = "od-sql", .max_threads = worker->max_concurrency, .max_queued = OD_WORKER_MAX_WAITING};
     od_pool_options txns = {.name = "od-txn", .max_threads = TXN_THREADS, .max_queued = TXN_WAITING};
+    const od_tokens_options own = {.token = options->token, .delegated = true};
+    if (options->tokens == NULL)
+        OD_TRY(od_tokens_create(&own, &worker->own_tokens, err));
+    worker->tokens = options->tokens != NULL ? options->tokens : worker->own_tokens;
     OD_TRY(od_pool_create(&pool, &worker->pool, err));
     OD_TRY(od_pool_create(&txns, &worker->txn_pool, err));
     worker->tombs = od_calloc(OD_WORKER_TOMBS, sizeof *worker->tombs);
@@ -136,6 +139,7 @@ void od_worker_free(od_worker *worker)
     od_pool_free(worker->txn_pool);
     od_wtxn_end_all(worker);
     od_free(worker->tombs);
+    od_tokens_free(worker->own_tokens);
     (void)pthread_cond_destroy(&worker->changed);
     (void)pthread_mutex_destroy(&worker->lock);
     od_free(worker);
@@ -158,6 +162,7 @@ void od_worker_run_unref(od_worker_run *run)
     if (run == NULL || atomic_fetch_sub(&run->refs, 1) != 1)
         return;
     od_msg_unref(run->request);
+    od_rights_unref(run->rights);
     od_rpc_call_unref(run->call);
     (void)pthread_mutex_destroy(&run->lock);
     od_free(run);
@@ -214,7 +219,8 @@ void od_run_leave(od_worker_run *run)
 }
 
 od_code od_run_create(od_worker *worker, od_rpc_call *call, od_msg *request, const char *execution_id, bool unique,
-                      const od_worker_run_events *events, void *arg, od_worker_run **out, od_error *err)
+                      od_rights *rights, const od_worker_run_events *events, void *arg, od_worker_run **out,
+                      od_error *err)
 {
     *out = NULL;
     od_worker_run *run = od_calloc(1, sizeof *run);
@@ -223,6 +229,7 @@ od_code od_run_create(od_worker *worker, od_rpc_call *call, od_msg *request, con
     run->worker = worker;
     run->call = od_rpc_call_ref(call);
     run->request = od_msg_ref(request);
+    run->rights = od_rights_ref(rights);
     run->events = events;
     run->events_arg = arg;
     run->start_ns = od_clock_ns();
@@ -249,7 +256,20 @@ od_code od_run_create(od_worker *worker, od_rpc_call *call, od_msg *request, con
 }
 
 od_code od_worker_run_start(od_worker *worker, od_rpc_call *call, od_msg *request, const char *execution_id,
-                            const od_worker_run_events *events, void *arg, od_worker_run **out, od_error *err)
+                            od_rights *rights, const od_worker_run_events *events, void *arg, od_worker_run **out,
+                            od_error *err)
 {
-    return od_run_create(worker, call, request, execution_id, false, events, arg, out, err);
+    return od_run_create(worker, call, request, execution_id, false, rights, events, arg, out, err);
+}
+
+/* ---- rights that were withdrawn ---- */
+
+void od_worker_withdraw(od_worker *worker)
+{
+    (void)pthread_mutex_lock(&worker->lock);
+    for (od_worker_run *run = worker->runs; run != NULL; run = run->next)
+        if (od_rights_withdrawn(run->rights))
+            od_worker_run_cancel(run, OD_E_UNAUTHENTICATED, OD_WORKER_WITHDRAWN);
+    od_wtxn_withdraw(worker);
+    (void)pthread_mutex_unlock(&worker->lock);
 }

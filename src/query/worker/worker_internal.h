@@ -11,6 +11,8 @@
 
 #define OD_WORKER_MAX_WAITING 4096 /* runs that may wait for a thread */
 
+#define OD_WORKER_WITHDRAWN "the access token was withdrawn"
+
 #define OD_WORKER_TOMBS 128 /* transactions whose end is remembered */
 
 typedef struct od_wtxn od_wtxn; /* an open transaction; counted */
@@ -23,7 +25,7 @@ typedef struct {
 struct od_worker {
     od_engine *engine;
     const char *version;
-    const od_secret *token;
+    od_tokens *tokens, *own_tokens; /* OWN_TOKENS: those that were made here */
     od_pool *pool;
     od_pool *txn_pool; /* begins and ends transactions, so that these need not wait for what runs */
     unsigned max_transactions;
@@ -56,6 +58,7 @@ struct od_worker_run {
     od_rpc_call *call;
     od_msg *request;
     char id[OD_EXECUTION_ID_SIZE];
+    od_rights *rights;                  /* its caller's; NULL: all */
     const od_worker_run_events *events; /* NULL: nobody asks */
     void *events_arg;
     atomic_uint refs;
@@ -74,26 +77,29 @@ struct od_worker_run {
 
 /* Creates a run, enters it and hands it to the pool. UNIQUE: OD_E_EXISTS if a run of this id is in flight. */
 OD_MUST_CHECK od_code od_run_create(od_worker *worker, od_rpc_call *call, od_msg *request, const char *execution_id,
-                                    bool unique, const od_worker_run_events *events, void *arg, od_worker_run **out,
-                                    od_error *err);
+                                    bool unique, od_rights *rights, const od_worker_run_events *events, void *arg,
+                                    od_worker_run **out, od_error *err);
 /* The run of this id with a reference, or NULL. */
 od_worker_run *od_run_find(od_worker *worker, od_slice execution_id);
-/* txn.c: the transaction of ID, in use until od_wtxn_leave. OD_E_NO_TRANSACTION says how it ended. */
-OD_MUST_CHECK od_code od_wtxn_use(od_worker *worker, od_slice id, od_wtxn **out, od_error *err);
+/* txn.c: the transaction of ID, in use until od_wtxn_leave. OD_E_NO_TRANSACTION says how it ended; OD_E_PERMISSION: RIGHTS are of
+ * another token than began it. */
+OD_MUST_CHECK od_code od_wtxn_use(od_worker *worker, od_slice id, const od_rights *rights, od_wtxn **out,
+                                  od_error *err);
 void od_wtxn_leave(od_wtxn *wtxn); /* NULL allowed */
 od_txn *od_wtxn_txn(const od_wtxn *wtxn);
 /* Under the worker's lock: rolls back those that are idle for too long; *next_ns: when the next one may be (INT64_MAX: none). */
 void od_wtxn_expire(od_worker *worker, int64_t now_ns, int64_t *next_ns);
-void od_wtxn_end_all(od_worker *worker); /* when nothing runs any more */
+void od_wtxn_withdraw(od_worker *worker); /* under the worker's lock: rolls back those whose rights were */
+void od_wtxn_end_all(od_worker *worker);  /* when nothing runs any more */
 /* Begins or ends one, by CALL's path. */
-void od_wtxn_call(od_worker *worker, od_rpc_call *call, od_msg *msg);
+void od_wtxn_call(od_worker *worker, od_rpc_call *call, od_msg *msg, od_rights *rights);
 /* CALL ends with REPLY. */
 void od_wtxn_reply(od_rpc_call *call, od_reply_kind kind, const od_write_reply *reply);
 
 /* ingest.c */
-void od_intake_open(od_worker *worker, od_rpc_call *call, od_msg *msg);
+void od_intake_open(od_worker *worker, od_rpc_call *call, od_msg *msg, od_rights *rights);
 /* feeding.c: one with a statement, whose METADATA has come. */
-void od_feeding_open(od_worker *worker, od_rpc_call *call, const od_ingest_metadata *metadata);
+void od_feeding_open(od_worker *worker, od_rpc_call *call, const od_ingest_metadata *metadata, od_rights *rights);
 
 void od_run_main(void *arg);                                 /* the run */
 void od_worker_lose(od_worker *worker, const od_error *why); /* a run ended with OD_E_FATAL */

@@ -209,23 +209,6 @@ static void test_cancel_both_ways(void **state)
     assert_int_equal(od_cancel_reply_decode(od_slice_of("\x08", 1), &acknowledged, NULL), OD_E_PROTOCOL);
 }
 
-static void test_token_refusals(void **state)
-{
-    od_secret secret = {0}, none = {0};
-
-    (void)state;
-    assert_int_equal(od_secret_set(&secret, od_slice_str("right"), NULL), OD_OK);
-    assert_null(od_token_refusal(&none, od_slice_str("")));
-    assert_null(od_token_refusal(&none, od_slice_str("any")));
-    assert_null(od_token_refusal(NULL, od_slice_str("any")));
-    assert_null(od_token_refusal(&secret, od_slice_str("right")));
-    assert_string_equal(od_token_refusal(&secret, od_slice_str("")),
-                        "access_token required when OPENDUCK_TOKEN is set");
-    assert_string_equal(od_token_refusal(&secret, od_slice_str("wrong")), "invalid access_token");
-    assert_string_equal(od_token_refusal(&secret, od_slice_str("right ")), "invalid access_token");
-    od_secret_release(&secret);
-}
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -236,7 +219,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_request_above_the_limit_is_refused),
         cmocka_unit_test(test_identify_puts_the_id_in),
         cmocka_unit_test(test_cancel_both_ways),
-        cmocka_unit_test(test_token_refusals),
     };
 
     if (argc > 1)
