@@ -211,7 +211,7 @@ SinkResultType RemoteWrite::Sink(ExecutionContext &context, DataChunk &chunk, Op
 		return SinkResultType::NEED_MORE_INPUT;
 	}
 	auto batch = BatchOf(local.partition_info.batch_index);
-	if (global.upload.MustWait(batch, BatchOf(local.partition_info.min_batch_index), input.interrupt_state)) {
+	if (global.upload.MustWait(context, batch, BatchOf(local.partition_info.min_batch_index), input.interrupt_state)) {
 		return SinkResultType::BLOCKED;
 	}
 	if (!local.encoder) {

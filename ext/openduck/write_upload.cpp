@@ -1,6 +1,8 @@
 #include "openduck/write_upload.hpp"
 
 #include "duckdb/execution/executor.hpp"
+#include "duckdb/parallel/async_result.hpp"
+#include "duckdb/parallel/pipeline.hpp"
 #include "duckdb/parser/keyword_helper.hpp"
 
 namespace openduck {
@@ -112,72 +114,117 @@ void RowUpload::Open() {
 	}
 }
 
-void RowUpload::Send(od_msg *payload) {
+bool RowUpload::Send(od_msg *payload, int64_t wait_ms) {
 	if (!ingest) {
 		Open();
 	}
 	od_error err = {};
-	ThrowIfFailed(od_ingest_send(ingest, payload, &err), err);
+	bool again = false;
+	ThrowIfFailed(od_ingest_send_within(ingest, payload, wait_ms, &again, &err), err);
+	return !again;
 }
 
 void RowUpload::Unblock() {
+	if (behind && !error.HasError()) {
+		if (!awaited && !blocked.empty()) {
+			blocked.back().Callback();
+			blocked.pop_back();
+		}
+		return;
+	}
 	for (auto &state : blocked) {
 		state.Callback();
 	}
 	blocked.clear();
 }
 
-void RowUpload::Drain(std::unique_lock<mutex> &guard) {
+od_msg *RowUpload::TakeNext() {
+	auto first = waiting.begin();
+	auto payload = first->second.front();
+	first->second.pop_front();
+	if (first->second.empty()) {
+		waiting.erase(first);
+	}
+	waiting_bytes -= od_msg_len(payload);
+	return payload;
+}
+
+void RowUpload::Drain(std::unique_lock<mutex> &guard, int64_t wait_ms, idx_t enough) {
 	if (sending) {
 		return;
 	}
 	sending = true;
-	while (!error.HasError() && !waiting.empty() && waiting.begin()->first <= min_batch) {
-		auto first = waiting.begin();
-		auto payload = first->second.front();
-		first->second.pop_front();
-		if (first->second.empty()) {
-			waiting.erase(first);
-		}
-		waiting_bytes -= od_msg_len(payload);
+	auto until = od_deadline_in_ms(wait_ms);
+	bool passed = false;
+	while (!error.HasError() && !passed && (behind || HasNext())) {
+		auto payload = behind ? nullptr : TakeNext();
+		auto left = od_deadline_poll_ms(until);
 		guard.unlock();
 		ErrorData failure;
+		bool written = false;
 		try {
-			Send(payload);
+			written = Send(payload, left);
 		} catch (std::exception &ex) {
 			failure = ErrorData(ex);
 		}
 		od_msg_unref(payload);
 		guard.lock();
+		behind = !written;
+		passed = !written || (wait_ms > 0 && waiting_bytes <= enough);
 		if (failure.HasError()) {
 			error = std::move(failure);
-		}
-		if (waiting_bytes <= MAX_WAITING) {
+		} else if (waiting_bytes <= MAX_WAITING) {
 			Unblock();
 		}
 	}
 	sending = false;
 	// Whoever waits for the sender looks for himself whether he is the next.
 	Unblock();
-	if (error.HasError()) {
-		error.Throw();
-	}
 }
 
-bool RowUpload::MustWait(idx_t batch, idx_t min, const InterruptState &state) {
+//! How long a task waits for the server before DuckDB may look whether it should.
+static constexpr int64_t WAIT_MS = 50;
+
+void RowUpload::AwaitRoom() {
+	std::unique_lock<mutex> guard(lock);
+	Drain(guard, WAIT_MS, MAX_WAITING / 2);
+	awaited = false;
+	Unblock();
+}
+
+bool RowUpload::MustWait(ExecutionContext &execution, idx_t batch, idx_t min, InterruptState &state) {
+	class AwaitTask : public AsyncTask {
+	public:
+		explicit AwaitTask(RowUpload &upload) : upload(upload) {
+		}
+		void Execute() override {
+			upload.AwaitRoom();
+		}
+
+	private:
+		RowUpload &upload;
+	};
+
 	std::unique_lock<mutex> guard(lock);
 	if (min > min_batch) {
 		min_batch = min;
 		Unblock();
 	}
-	Drain(guard);
+	Drain(guard, 0, 0);
 	if (error.HasError()) {
 		error.Throw();
 	}
-	if (waiting_bytes <= MAX_WAITING || (batch <= min_batch && !sending)) {
+	if (waiting_bytes <= MAX_WAITING || (batch <= min_batch && !sending && !behind)) {
 		return false;
 	}
-	blocked.push_back(state);
+	if (behind && !awaited) {
+		awaited = true;
+		vector<unique_ptr<AsyncTask>> tasks;
+		tasks.push_back(make_uniq<AwaitTask>(*this));
+		AsyncResult(std::move(tasks)).ScheduleTasks(state, execution.pipeline->executor);
+	} else {
+		blocked.push_back(state);
+	}
 	return true;
 }
 
@@ -185,7 +232,10 @@ void RowUpload::Push(idx_t batch, od_msg *payload) {
 	std::unique_lock<mutex> guard(lock);
 	waiting[batch].push_back(payload);
 	waiting_bytes += od_msg_len(payload);
-	Drain(guard);
+	Drain(guard, 0, 0);
+	if (error.HasError()) {
+		error.Throw();
+	}
 }
 
 void RowUpload::Advance(idx_t min) {
@@ -194,12 +244,25 @@ void RowUpload::Advance(idx_t min) {
 		min_batch = min;
 		Unblock();
 	}
-	Drain(guard);
+	Drain(guard, 0, 0);
+	if (error.HasError()) {
+		error.Throw();
+	}
 }
 
 bool RowUpload::Finish(int64_t wait_ms, idx_t &rows) {
 	rows = 0;
-	Advance(NumericLimits<idx_t>::Maximum());
+	{
+		std::unique_lock<mutex> guard(lock);
+		min_batch = NumericLimits<idx_t>::Maximum();
+		Drain(guard, wait_ms, 0);
+		if (error.HasError()) {
+			error.Throw();
+		}
+		if (behind || HasNext()) {
+			return false;
+		}
+	}
 	if (!ingest) {
 		return true;
 	}

@@ -26,8 +26,8 @@ string StagedTypeSql(const LogicalType &type);
 string CreatedTypeSql(const LogicalType &type);
 
 //! One stream of payloads that many threads fill. Payloads are sent by batch index: those of the lowest batch that any
-//! thread still works on at once, those of later ones wait, up to MAX_WAITING bytes. A thread sends for all others while
-//! they go on.
+//! thread still works on, as far as the server takes them; those of later ones wait, and all do while the server is behind,
+//! up to MAX_WAITING bytes. Then the threads' tasks block: a client without a task would spin while another thread has one.
 class RowUpload {
 public:
 	//! What waits at most before threads ahead of the others have to wait themselves.
@@ -41,9 +41,9 @@ public:
 	~RowUpload();
 	RowUpload(const RowUpload &) = delete;
 
-	//! Whether a thread that works on BATCH has to wait; STATE is then called when it need not any longer. MIN is the
+	//! Whether a task that works on BATCH has to block; its STATE is then called when it need not any longer. MIN is the
 	//! lowest batch that any thread works on.
-	bool MustWait(idx_t batch, idx_t min, const InterruptState &state);
+	bool MustWait(ExecutionContext &context, idx_t batch, idx_t min, InterruptState &state);
 	//! Takes PAYLOAD, rows of BATCH that come after those that were pushed before.
 	void Push(idx_t batch, od_msg *payload);
 	//! All batches below MIN are complete.
@@ -58,11 +58,20 @@ public:
 
 private:
 	static bool Interrupted(void *arg);
-	//! Sends what can be sent, unless another thread does.
-	void Drain(std::unique_lock<mutex> &guard);
-	void Send(od_msg *payload);
+	//! A payload may go.
+	bool HasNext() const {
+		return !waiting.empty() && waiting.begin()->first <= min_batch;
+	}
+	od_msg *TakeNext();
+	//! Sends what the server takes within WAIT_MS, until no more than ENOUGH bytes wait, unless another thread does.
+	void Drain(std::unique_lock<mutex> &guard, int64_t wait_ms, idx_t enough);
+	//! A payload, or (null) what is left of the last one. False: not all of it is written yet.
+	bool Send(od_msg *payload, int64_t wait_ms);
 	void Open();
+	//! All that are blocked; while the server is behind one of them, to wait for it, unless somebody does.
 	void Unblock();
+	//! While tasks are blocked: waits for the server for a while.
+	void AwaitRoom();
 
 	ClientContext &context;
 	shared_ptr<Remote> remote;
@@ -79,6 +88,10 @@ private:
 	idx_t waiting_bytes = 0;
 	idx_t min_batch = 0;
 	bool sending = false;
+	//! The server is behind: the last payload is not wholly written.
+	bool behind = false;
+	//! A task waits for it.
+	bool awaited = false;
 	vector<InterruptState> blocked;
 	ErrorData error;
 

@@ -78,6 +78,10 @@ OD_MUST_CHECK od_code od_ingest_open(od_remote *remote, const od_remote_txn *txn
                                      od_ingest **out, od_error *err);
 /* Sends PAYLOAD, a whole IPC stream, waiting while the server is behind. The server's error, if it has told one already. */
 OD_MUST_CHECK od_code od_ingest_send(od_ingest *ingest, od_msg *payload, od_error *err);
+/* As od_ingest_send, but waits WAIT_MS at most: *again is true if PAYLOAD is taken, but not all of it written. Call again then, with NULL
+ * for PAYLOAD, before the next one. */
+OD_MUST_CHECK od_code od_ingest_send_within(od_ingest *ingest, od_msg *payload, int64_t wait_ms, bool *again,
+                                            od_error *err);
 /* Waits until all rows are in the table, or the statement has ended and, without a transaction, is committed. *rows: that were sent; of
  * a statement, that it affected. */
 OD_MUST_CHECK od_code od_ingest_finish(od_ingest *ingest, uint64_t *rows, od_error *err);

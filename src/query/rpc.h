@@ -129,9 +129,12 @@ typedef struct {
  * SKEW: how received messages are aligned, see od_msg_create. On failure *out is NULL. */
 OD_MUST_CHECK od_code od_call_open(od_channel *channel, const char *path, od_deadline grpc_deadline, unsigned skew,
                                    od_interrupt interrupt, od_call **out, od_error *err);
-/* Sends one message; LAST half-closes. Blocks on flow control until WAIT. */
+/* Sends one message; LAST half-closes. Blocks on flow control until WAIT: after OD_E_TIMEOUT what is left of the message goes out with
+ * the next call of this family. */
 OD_MUST_CHECK od_code od_call_send(od_call *call, const od_rpc_out *message, bool last, od_deadline wait,
                                    od_error *err);
+/* Blocks until what was queued is written, as od_call_send. */
+OD_MUST_CHECK od_code od_call_flush(od_call *call, od_deadline wait, od_error *err);
 /* No more messages follow. Blocks until that and what was queued is written, as od_call_send. */
 OD_MUST_CHECK od_code od_call_half_close(od_call *call, od_deadline wait, od_error *err);
 /* Receives the next message into *msg (the caller unrefs), or NULL when the stream ended with status OK. Any other status

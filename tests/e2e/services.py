@@ -679,3 +679,10 @@ def cpu_share(daemon, seconds=0.5):
     before, start = daemon.cpu(), time.monotonic()
     time.sleep(seconds)
     return (daemon.cpu() - before) / (time.monotonic() - start)
+
+
+def own_cpu_share(seconds=0.5):
+    """The share of one core that this process uses over SECONDS."""
+    before, start = time.process_time(), time.monotonic()
+    time.sleep(seconds)
+    return (time.process_time() - before) / (time.monotonic() - start)

@@ -187,7 +187,9 @@ def test_a_client_sleeps_while_the_server_works(con):
     """One that asked DuckDB again and again for something to do would take a processor from a server on its machine."""
     con.execute("CREATE TABLE cloud.many AS SELECT i, i % 1000 AS k, hash(i) AS h FROM range(1000000) t(i)")
     local = con.cursor()
-    local.execute("SET threads = 16")  # so that it is mostly not the client's own thread that takes the statement's task
+    local.execute(
+        "SET threads = 16"
+    )  # so that it is mostly not the client's own thread that takes the statement's task
     shares = []
     for _ in range(30):
         local.execute("SELECT sum(hash(i)) FROM range(300000) t(i)").fetchall()  # so that all of its threads are awake

@@ -1,6 +1,10 @@
 """Rows that are computed here are written to an attached database: INSERT, CREATE TABLE AS, UPDATE, DELETE; in one
 process (serve) and through a gateway with a separate worker (stack)."""
 
+import os
+import signal
+import threading
+
 import duckdb
 import pytest
 import services
@@ -102,6 +106,33 @@ def test_long_rows_are_split_among_payloads(con):
 
 
 # ---------------------------------------------------------------- all or nothing
+
+
+@pytest.mark.parametrize("megabytes", [40, 200])
+def test_a_client_sleeps_while_the_server_takes_nothing(server, megabytes):
+    """What waits fits into memory, or does not and holds up the reading: no thread spins, and all goes on."""
+    with services.attached(server) as con:
+        con.execute("SET threads = 8")
+        con.execute("CREATE TABLE cloud.stopped (i BIGINT, v VARCHAR)")
+        con.execute("CREATE TABLE big AS SELECT i, repeat('x', 990) || i AS v FROM range(?) r(i)", [megabytes * 1000])
+        answer = []
+        sender = threading.Thread(target=lambda: answer.extend(rows(con, "INSERT INTO cloud.stopped FROM big")))
+        con.execute("BEGIN")
+        con.execute("FROM cloud.t LIMIT 1").fetchall()
+        os.kill(server.pid, signal.SIGSTOP)
+        try:
+            sender.start()
+            services.wait_until(lambda: services.own_cpu_share() < 0.2, 20, "the client has read what it may")
+            share = services.own_cpu_share(1)
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+        sender.join(120 * services.SLOW)
+        assert share < 0.2
+        assert answer == [(megabytes * 1000,)]
+        con.execute("COMMIT")
+        got = rows(con, "SELECT count(*), count(*) FILTER (i = rowid AND v = repeat('x', 990) || i) FROM cloud.stopped")
+        assert got == [(megabytes * 1000, megabytes * 1000)]
+        con.execute("DROP TABLE cloud.stopped")
 
 
 def test_a_failure_at_the_server_leaves_nothing(con):

@@ -163,10 +163,11 @@ void od_remote_txn_free(od_remote_txn *txn)
 struct od_ingest {
     od_remote *remote;
     od_call *call;
-    bool alone;           /* a statement in a transaction of its own */
-    bool closed;          /* our side */
-    bool ended;           /* the reply was read, or cannot come */
-    od_deadline patience; /* once closed: how long the reply may take */
+    bool alone;  /* a statement in a transaction of its own */
+    bool closed; /* our side */
+    bool ended;  /* the reply was read, or cannot come */
+    od_deadline
+        patience; /* how long what was sent last may take: a payload until it is written, the end until its reply */
     od_code code;
     od_error error;
     uint64_t rows, catalog_version;
@@ -219,12 +220,18 @@ static od_code read_reply(od_ingest *ingest, od_error *err)
     return await_reply(ingest, OD_DEADLINE_NEVER, &again, err);
 }
 
-static od_code send(od_ingest *ingest, const od_rpc_out *out, bool last, od_error *err)
+/* OUT: NULL: what is left of the last one. If it is not all written until UNTIL, *again is true. */
+static od_code send(od_ingest *ingest, const od_rpc_out *out, od_deadline until, bool *again, od_error *err)
 {
-    od_deadline wait = od_deadline_in_ms(ingest->remote->execute_timeout_ms);
-    od_code rc = od_call_send(ingest->call, out, last, wait, err);
+    od_deadline wait;
+    od_code rc;
 
-    if (rc == OD_OK)
+    if (out)
+        ingest->patience = od_deadline_in_ms(ingest->remote->execute_timeout_ms);
+    wait = od_deadline_min(until, ingest->patience);
+    rc = out ? od_call_send(ingest->call, out, false, wait, err) : od_call_flush(ingest->call, wait, err);
+    *again = rc == OD_E_TIMEOUT && !od_deadline_passed(ingest->patience);
+    if (rc == OD_OK || *again)
         return OD_OK;
     /* Why the server took no more is told by its reply, if that came. */
     if (od_call_ready(ingest->call) && read_reply(ingest, err) != OD_OK)
@@ -250,6 +257,7 @@ od_code od_ingest_open(od_remote *remote, const od_remote_txn *txn, const od_ing
     od_ingest *ingest = od_calloc(1, sizeof *ingest);
     od_msg *head = NULL;
     od_rpc_out bytes;
+    bool again;
     od_code rc;
 
     *out = NULL;
@@ -261,7 +269,7 @@ od_code od_ingest_open(od_remote *remote, const od_remote_txn *txn, const od_ing
     OD_TRY(od_ingest_metadata_encode(&metadata, &head, err));
     OD_TRY(od_call_open(remote->channel, OD_PATH_INGEST, OD_DEADLINE_NEVER, 0, options->interrupt, &ingest->call, err));
     od_rpc_out_whole(head, &bytes);
-    OD_TRY(send(ingest, &bytes, false, err));
+    OD_TRY(send(ingest, &bytes, OD_DEADLINE_NEVER, &again, err));
     *out = ingest;
     ingest = NULL;
 
@@ -271,11 +279,12 @@ out:
     return rc;
 }
 
-od_code od_ingest_send(od_ingest *ingest, od_msg *payload, od_error *err)
+static od_code send_until(od_ingest *ingest, od_msg *payload, od_deadline until, bool *again, od_error *err)
 {
     od_rpc_out out;
     od_code rc;
 
+    *again = false;
     if (!ingest->ended && od_call_ready(ingest->call) && read_reply(ingest, err) != OD_OK)
         return ingest->code;
     if (ingest->ended) {
@@ -285,8 +294,21 @@ od_code od_ingest_send(od_ingest *ingest, od_msg *payload, od_error *err)
             *err = ingest->error;
         return ingest->code;
     }
+    if (!payload)
+        return send(ingest, NULL, until, again, err);
     rc = od_ingest_batch(payload, &out, err);
-    return rc == OD_OK ? send(ingest, &out, false, err) : rc;
+    return rc == OD_OK ? send(ingest, &out, until, again, err) : rc;
+}
+
+od_code od_ingest_send(od_ingest *ingest, od_msg *payload, od_error *err)
+{
+    bool again;
+    return send_until(ingest, payload, OD_DEADLINE_NEVER, &again, err);
+}
+
+od_code od_ingest_send_within(od_ingest *ingest, od_msg *payload, int64_t wait_ms, bool *again, od_error *err)
+{
+    return send_until(ingest, payload, od_deadline_in_ms(wait_ms), again, err);
 }
 
 od_code od_ingest_finish_within(od_ingest *ingest, int64_t wait_ms, uint64_t *rows, bool *again, od_error *err)

@@ -344,6 +344,19 @@ out:
     return rc;
 }
 
+od_code od_call_flush(od_call *call, od_deadline wait, od_error *err)
+{
+    od_code rc;
+
+    OD_TRY(begin_use(call, err));
+    if (!call->stream.h2)
+        return ended(call, err);
+    rc = call->stream.peer_ended ? OD_OK : write_out(call, wait, err);
+
+out:
+    return rc;
+}
+
 od_code od_call_half_close(od_call *call, od_deadline wait, od_error *err)
 {
     od_code rc;
