@@ -6,7 +6,7 @@
 #include "cli/otlp.h"
 #include "http/server.h"
 #include "query/about.h"
-#include "query/gateway.h"
+#include "query/console.h"
 #include "telemetry/process.h"
 #include "telemetry/prometheus.h"
 #include "base/banned.h"
@@ -20,6 +20,8 @@ struct observe {
     od_http_route routes[1];
     od_http_server *http; /* NULL: not wanted */
     otlp *otlp;           /* NULL: not wanted */
+    od_gateway *gateway;  /* NULL: it has no console */
+    od_console *console;  /* NULL: not wanted */
 };
 
 static double one(void *arg)
@@ -110,7 +112,7 @@ static void show_metrics(void *arg, const od_http_request *request, od_http_resp
     }
 }
 
-od_code observe_start(observe *o, od_error *err)
+static od_code start_metrics(observe *o, od_error *err)
 {
     const char *listen = od_options_str(o->options, OD_OPT_METRICS_LISTEN);
     od_http_server_options options = {
@@ -121,9 +123,8 @@ od_code observe_start(observe *o, od_error *err)
     };
     od_code rc;
 
-    rc = otlp_start(o->metrics, &o->otlp, err);
-    if (rc != OD_OK || !listen[0])
-        return rc;
+    if (!listen[0])
+        return OD_OK;
     o->routes[0] = (od_http_route){.path = "/metrics", .methods = OD_HTTP_GET, .handle = show_metrics, .arg = o};
     rc = od_listen_check(listen, options.token, err);
     if (rc == OD_OK)
@@ -133,14 +134,50 @@ od_code observe_start(observe *o, od_error *err)
     return rc;
 }
 
-void observe_log(const observe *o)
+static od_code start_console(observe *o, od_error *err)
+{
+    od_console_options options = {.gateway = o->gateway, .metrics = o->metrics};
+    od_code rc;
+
+    if (!o->gateway) /* the option is not a worker's */
+        return OD_OK;
+    options.listen = od_options_str(o->options, OD_OPT_CONSOLE_LISTEN);
+    if (!options.listen[0])
+        return OD_OK;
+    rc = od_console_start(&options, &o->console, err);
+    if (rc != OD_OK)
+        od_error_prefix(err, "--console-listen");
+    return rc;
+}
+
+void observe_gateway(observe *o, od_gateway *gateway)
+{
+    o->gateway = gateway;
+}
+
+od_code observe_start(observe *o, od_error *err)
+{
+    od_code rc = otlp_start(o->metrics, &o->otlp, err);
+
+    if (rc == OD_OK)
+        rc = start_metrics(o, err);
+    return rc == OD_OK ? start_console(o, err) : rc;
+}
+
+static void log_url(const observe *o, const char *what, od_option listen, uint16_t port, const char *path)
 {
     char url[400];
 
-    if (!o->http)
-        return;
-    daemon_url(od_options_str(o->options, OD_OPT_METRICS_LISTEN), od_http_server_port(o->http), false, url, sizeof url);
-    od_log(OD_LOG_INFO, o->role, "metrics", "url=%s/metrics", url);
+    daemon_url(od_options_str(o->options, listen), port, false, url, sizeof url);
+    od_log(OD_LOG_INFO, o->role, what, "url=%s%s", url, path);
+}
+
+void observe_log(const observe *o)
+{
+    if (o->http)
+        log_url(o, "metrics", OD_OPT_METRICS_LISTEN, od_http_server_port(o->http), "/metrics");
+    if (o->console)
+        log_url(o, "console", OD_OPT_CONSOLE_LISTEN, od_console_port(o->console), "/");
 }
 
 void observe_stop(observe *o)
@@ -149,6 +186,8 @@ void observe_stop(observe *o)
         return;
     otlp_stop(o->otlp);
     o->otlp = NULL;
+    od_console_free(o->console);
+    o->console = NULL;
     od_http_server_free(o->http);
     o->http = NULL;
 }

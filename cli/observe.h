@@ -1,9 +1,10 @@
-/* What serve, gateway and worker let be seen of themselves: metrics, on a listener of their own, health and reflection. */
+/* What serve, gateway and worker let be seen of themselves: metrics and a console, each on a listener of its own, health and
+ * reflection. */
 #ifndef OD_CLI_OBSERVE_H
 #define OD_CLI_OBSERVE_H
 
 #include "base/options.h"
-#include "query/rpc.h"
+#include "query/gateway.h"
 #include "telemetry/metrics.h"
 
 typedef struct observe observe;
@@ -16,6 +17,8 @@ const char *observe_role(const observe *o);
 OD_MUST_CHECK od_code observe_serve(observe *o, od_rpc_server_options *out, od_error *err);
 /* The server takes no new work: whoever watches its health is told. NULL allowed. */
 void observe_drain(observe *o);
+/* A gateway's: observe_start serves its console too, if that is wanted. */
+void observe_gateway(observe *o, od_gateway *gateway);
 /* Serves the metrics, if that is wanted. What they are read from has to live until observe_stop. */
 OD_MUST_CHECK od_code observe_start(observe *o, od_error *err);
 /* Logs where; once the server is known to start. */

@@ -50,7 +50,9 @@ static void print_json(const char *endpoint, const od_status *s)
         json_field("worker_id", w->worker_id);
         fputs(", ", stdout);
         json_field("endpoint", w->endpoint);
-        printf(", \"healthy\": %s, \"in_flight\": %" PRIu32 ", ", w->healthy ? "true" : "false", w->in_flight);
+        printf(", \"healthy\": %s, \"in_flight\": %" PRIu32 ", \"max_concurrency\": %" PRIu32
+               ", \"known_seconds\": %" PRIu64 ", ",
+               w->healthy ? "true" : "false", w->in_flight, w->max_concurrency, w->known_seconds);
         json_list("databases", w->databases, w->database_count);
         putchar('}');
     }
@@ -65,6 +67,8 @@ static void print_json(const char *endpoint, const od_status *s)
         printf(", \"elapsed_ms\": %" PRIu64 ", \"bytes_sent\": %" PRIu64 ", \"waiting\": %s, ", r->elapsed_ms,
                r->bytes_sent, r->waiting ? "true" : "false");
         json_field("worker", r->worker);
+        fputs(", ", stdout);
+        json_field("client", r->client);
         fputs(", ", stdout);
         json_field("sql", r->sql);
         putchar('}');

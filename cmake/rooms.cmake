@@ -70,6 +70,16 @@ function(od_embed_protos target)
     target_sources(${target} PRIVATE "${out}")
 endfunction()
 
+# od_embed_page(TARGET DIR): the files of src/DIR, as a table of TARGET.
+function(od_embed_page target dir)
+    file(GLOB files CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${dir}/*")
+    set(out "${CMAKE_BINARY_DIR}/gen/openduck_page.c")
+    set(script "${CMAKE_SOURCE_DIR}/scripts/embed_page.py")
+    add_custom_command(OUTPUT "${out}" COMMAND "${Python3_EXECUTABLE}" "${script}" "${out}" ${files}
+        DEPENDS ${files} "${script}" VERBATIM)
+    target_sources(${target} PRIVATE "${out}")
+endfunction()
+
 # od_test_name(OUT FILE DIR PREFIX): tests/unit/query/test_wire.c becomes unit.query.wire.
 function(od_test_name out file dir prefix)
     file(RELATIVE_PATH path "${dir}" "${file}")

@@ -8,7 +8,7 @@
 
 typedef struct {
     const char *content_type;
-    const char *extra; /* one more header line, with its CRLF */
+    od_slice extra; /* more header lines, each with its CRLF */
     bool keep, head_only;
 } shape;
 
@@ -43,11 +43,12 @@ static const char *reason(int status)
 
 static od_code put(int status, const shape *s, od_slice body, od_buf *out, od_error *err)
 {
-    od_code rc = od_buf_printf(out, err,
-                               "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nConnection: %s\r\n"
-                               "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n%s\r\n",
-                               status, reason(status), s->content_type ? s->content_type : "text/plain; charset=utf-8",
-                               body.len, s->keep ? "keep-alive" : "close", s->extra ? s->extra : "");
+    od_code rc =
+        od_buf_printf(out, err,
+                      "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nConnection: %s\r\n"
+                      "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n%.*s\r\n",
+                      status, reason(status), s->content_type ? s->content_type : "text/plain; charset=utf-8", body.len,
+                      s->keep ? "keep-alive" : "close", (int)s->extra.len, (const char *)s->extra.data);
 
     return rc == OD_OK && !s->head_only ? od_buf_append(out, body.data, body.len, err) : rc;
 }
@@ -85,12 +86,21 @@ static bool token_passes(const od_secret *token, const od_http_head *head)
     return od_secret_equal(token, od_slice_of(given.data + len, given.len - len));
 }
 
+/* Whether HOST is the one of LISTEN, "HOST:PORT". */
+static bool is_own(const char *host, const char *listen)
+{
+    const char *colon = strrchr(listen, ':');
+    size_t len = colon ? (size_t)(colon - listen) : 0;
+
+    return len > 0 && strlen(host) == len && strncasecmp(host, listen, len) == 0;
+}
+
 /* Whether Host is an address, or this host's own name for itself. None at all is HTTP/1.0's. */
-static bool host_passes(const od_http_head *head)
+static bool host_passes(const od_http_head *head, const char *listen)
 {
     od_slice value = od_http_head_value(head, "host");
     struct in6_addr address;
-    char host[64];
+    char host[256];
     char *colon;
 
     if (value.len == 0)
@@ -110,7 +120,7 @@ static bool host_passes(const od_http_head *head)
     colon = strchr(host, ':');
     if (colon)
         *colon = '\0';
-    return strcasecmp(host, "localhost") == 0 || inet_pton(AF_INET, host, &address) == 1;
+    return strcasecmp(host, "localhost") == 0 || is_own(host, listen) || inet_pton(AF_INET, host, &address) == 1;
 }
 
 /* ---- routes ---- */
@@ -138,7 +148,9 @@ static od_code handle(const od_http_route *route, const od_http_request *request
 
     route->handle(route->arg, request, &response);
     s.content_type = response.content_type;
+    s.extra = od_slice_of(response.headers.data, response.headers.len);
     rc = put(response.status, &s, od_slice_of(response.body.data, response.body.len), out, err);
+    od_buf_release(&response.headers);
     od_buf_release(&response.body);
     return rc;
 }
@@ -151,18 +163,18 @@ od_code od_http_answer(const od_http_server_options *options, const od_http_head
     bool secured = options->token && options->token->len > 0;
     shape s = {.keep = keep, .head_only = od_slice_equal(head->method, od_slice_str("HEAD"))};
 
-    if (!secured && !host_passes(head))
+    if (!secured && !host_passes(head, options->listen))
         return put_status(421, s, out, err);
     if (!route)
         return put_status(404, s, out, err);
     if (secured && !route->open && !token_passes(options->token, head)) {
-        s.extra = "WWW-Authenticate: Bearer realm=\"openduck\"\r\n";
+        s.extra = od_slice_str("WWW-Authenticate: Bearer realm=\"openduck\"\r\n");
         return put_status(401, s, out, err);
     }
     if (!(route->methods & request.method)) {
-        s.extra = route->methods == OD_HTTP_GET    ? "Allow: GET, HEAD\r\n"
-                  : route->methods == OD_HTTP_POST ? "Allow: POST\r\n"
-                                                   : "Allow: GET, HEAD, POST\r\n";
+        s.extra = od_slice_str(route->methods == OD_HTTP_GET    ? "Allow: GET, HEAD\r\n"
+                               : route->methods == OD_HTTP_POST ? "Allow: POST\r\n"
+                                                                : "Allow: GET, HEAD, POST\r\n");
         return put_status(405, s, out, err);
     }
     return handle(route, &request, s, out, err);

@@ -6,7 +6,8 @@
  * longest without a whole request, so that silent clients keep nobody out.
  *
  * With a token, every route but open ones needs "Authorization: Bearer TOKEN", compared in constant time. Without one, requests
- * need a Host that is an address or "localhost": a page of another site that had its name point to this host cannot read here. */
+ * need a Host that is an address, "localhost" or what is listened on: a page of another site that had its name point to this host cannot
+ * read here. A server whose handlers check a credential of their own leaves the token out, and has that guard all the same. */
 #ifndef OD_HTTP_SERVER_H
 #define OD_HTTP_SERVER_H
 
@@ -25,6 +26,7 @@ typedef struct {
 typedef struct {
     int status;
     const char *content_type; /* constant; NULL: text/plain */
+    od_buf headers;           /* further lines, each with its CRLF; the server releases it */
     od_buf body;              /* the server releases it */
 } od_http_response;
 

@@ -15,6 +15,7 @@
 #include "query/federation.h"
 #include "query/rights.h"
 #include "query/rpc.h"
+#include "query/wire.h"
 #include "query/worker.h"
 
 typedef struct {
@@ -78,6 +79,32 @@ unsigned od_gateway_in_flight(od_gateway *gateway);
 unsigned od_gateway_queued(od_gateway *gateway);
 size_t od_gateway_executions(od_gateway *gateway);
 unsigned od_gateway_transactions(od_gateway *gateway); /* pinned to remote workers */
+
+/* ---- what a page of this process shows; any thread ---- */
+
+/* Shows FN what GetStatus tells a bearer of RIGHTS, borrowed for the call, and returns what FN does. OD_E_NO_MEMORY */
+OD_MUST_CHECK od_code od_gateway_status(od_gateway *gateway, const od_rights *rights,
+                                        od_code (*fn)(void *arg, const od_status *status, od_error *err), void *arg,
+                                        od_error *err);
+/* Ends an execution with OD_E_CANCELLED, which tells its client WHY. False: none has this id. */
+bool od_gateway_cancel(od_gateway *gateway, const char *execution_id, const char *why);
+
+enum { OD_GATEWAY_FAILURES = 100 };
+
+/* An execution that failed, or was cancelled by somebody else than its client. All texts are UTF-8. */
+typedef struct {
+    int64_t unix_ms;
+    char execution_id[OD_EXECUTION_ID_SIZE]; /* "": it never got one */
+    char database[64];
+    char client[64];
+    od_code code;
+    od_kind kind;
+    char sqlstate[6];
+    char message[400]; /* the first line of it */
+} od_gateway_failure;
+
+/* The last ones into OUT, the newest first. Returns how many. */
+size_t od_gateway_failures(od_gateway *gateway, od_gateway_failure out[OD_GATEWAY_FAILURES]);
 
 /* For any server: LISTEN ("HOST:PORT") on an address that is not loopback needs a token. OD_E_INVALID says so. */
 OD_MUST_CHECK od_code od_listen_check(const char *listen, const od_secret *token, od_error *err);

@@ -207,6 +207,8 @@ typedef struct {
     uint32_t in_flight;
     const char *const *databases;
     size_t database_count;
+    uint32_t max_concurrency; /* 0: no limit is known */
+    uint64_t known_seconds;   /* to the gateway, as what it is */
 } od_status_worker;
 
 typedef struct {
@@ -217,6 +219,7 @@ typedef struct {
     const char *sql;    /* at most OD_STATUS_SQL bytes of it; NULL: not told */
     bool waiting;       /* for a slot, or for a worker with room */
     const char *worker; /* the endpoint of the one that runs it; NULL or empty: the server itself */
+    const char *client; /* the address that it came from; NULL: not told */
 } od_status_running;
 
 enum { OD_STATUS_SQL = 2047 };

@@ -77,6 +77,7 @@ od_code worker_entry_make(const od_registration *what, const od_endpoint *endpoi
     atomic_init(&w->refs, 1);
     atomic_init(&w->seen_ns, now_ns);
     w->fixed = fixed;
+    w->since_ns = now_ns;
     w->endpoint = *endpoint;
     w->max_concurrency = what->max_concurrency;
     w->id = od_strdup(id);

@@ -12,6 +12,7 @@
 typedef struct worker_entry {
     atomic_size_t refs;
     bool fixed; /* from the static list: never evicted */
+    int64_t since_ns;
     char *id;
     od_endpoint endpoint;
     char **databases;

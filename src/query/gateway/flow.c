@@ -1,5 +1,7 @@
 #include "query/gateway/flow.h"
 
+#include <stdio.h>
+
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/banned.h"
@@ -15,6 +17,7 @@ od_code flow_create(od_gateway *gateway, od_rpc_call *call, flow **out, od_error
     f->call = od_rpc_call_ref(call);
     f->ticket.owner = f;
     f->start_ns = od_clock_ns();
+    snprintf(f->client, sizeof f->client, "%s", od_rpc_call_peer(call));
     atomic_init(&f->refs, 1);
     atomic_init(&f->ends, 1);
     pthread_mutex_init(&f->lock, NULL);
@@ -194,11 +197,20 @@ bool flow_refuse(flow *f, od_code code, const char *text)
     return flow_refuse_with(f, od_code_grpc_status(code), code, text);
 }
 
+void flow_note(flow *f, const od_error *why)
+{
+    failures_add(&f->gateway->failures, f->id, f->asked.database, f->client, why);
+}
+
 bool flow_refuse_with(flow *f, int status, od_code code, const char *text)
 {
+    od_error why;
+
     if (atomic_exchange(&f->answered, true))
         return false;
     atomic_store(&f->failed, true);
+    od_fail(&why, code, "%s", text);
+    flow_note(f, &why);
     flow_forget(f);
     od_rpc_call_fail(f->call, status, code, text);
     return true;
@@ -213,6 +225,7 @@ static bool tell_failure(flow *f, const od_error *why)
     if (atomic_exchange(&f->answered, true))
         return false;
     atomic_store(why->code == OD_E_CANCELLED ? &f->cancelled : &f->failed, true);
+    flow_note(f, why);
     od_rpc_call_mark(f->call, why->code);
     rc = od_chunk_error(why, f->id, 0, &msg, NULL);
     if (rc == OD_OK) {
@@ -241,6 +254,8 @@ void flow_stop(flow *f, od_code code, bool abandoned, const char *why)
     od_worker_run *run;
     hybrid_run *fragments;
 
+    if (abandoned)
+        atomic_store(&f->abandoned, true);
     pthread_mutex_lock(&f->lock);
     if (f->stop == OD_OK)
         f->stop = code;

@@ -10,6 +10,7 @@
 
 #include "query/gateway.h"
 #include "query/gateway/admit.h"
+#include "query/gateway/failures.h"
 #include "query/gateway/hybrid/run.h"
 #include "query/gateway/pin.h"
 #include "query/gateway/probe.h"
@@ -31,6 +32,7 @@ typedef struct flow {
     od_execute_request asked; /* borrows REQUEST */
     od_rights *rights;        /* its caller's; NULL: all */
     char id[OD_EXECUTION_ID_SIZE];
+    char client[64]; /* its address */
     ticket ticket;
     struct flow *map_next;
     bool mapped;
@@ -49,6 +51,7 @@ typedef struct flow {
     atomic_bool answered;          /* an end of our own has been sent, or the worker's passed on: no other may follow */
     atomic_bool streamed;          /* the worker has sent something: no other worker may be tried */
     atomic_bool paused;            /* the client is behind: the worker waits */
+    atomic_bool abandoned;         /* the client went away: its failure is nobody's */
     atomic_bool failed, cancelled; /* for the totals */
 
     pthread_mutex_t lock; /* what follows */
@@ -81,6 +84,7 @@ struct od_gateway {
     atomic_bool draining;
     atomic_uint_fast64_t total, errors, cancelled;
     gateway_stats stats;
+    failures failures;
 
     pthread_mutex_t park_lock; /* the list of flows that wait for a worker's room */
     flow *park_first, *park_last;
@@ -110,6 +114,8 @@ bool flow_refuse(flow *f, od_code code, const char *text);
 /* The same with a STATUS that CODE may not be the one of. */
 bool flow_refuse_with(flow *f, int status, od_code code, const char *text);
 bool flow_fail(flow *f, const od_error *why);
+/* It has failed with WHY, which somebody else tells its client: for the list of what went wrong. */
+void flow_note(flow *f, const od_error *why);
 /* Stops what is at work for it, and what would be started. ABANDONED: because the client is gone. */
 void flow_stop(flow *f, od_code code, bool abandoned, const char *why);
 /* Stops it and tells the client why. */

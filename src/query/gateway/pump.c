@@ -19,8 +19,11 @@ static void local_done(void *arg, const od_worker_outcome *outcome)
 
     atomic_store(&f->bytes, outcome->bytes);
     atomic_store(&f->answered, true);
-    if (outcome->error)
+    if (outcome->error) {
         atomic_store(outcome->error->code == OD_E_CANCELLED ? &f->cancelled : &f->failed, true);
+        if (!atomic_load(&f->abandoned))
+            flow_note(f, outcome->error);
+    }
     flow_close_end(f);
 }
 
@@ -68,6 +71,16 @@ static void note_upstream(flow *f, od_rpc_call *call)
     od_rpc_call_unref(old);
 }
 
+static void note_chunk(flow *f, od_msg *msg)
+{
+    od_chunk chunk;
+    od_error err;
+
+    if (od_chunk_decode(od_slice_of(od_msg_data(msg), od_msg_len(msg)), &chunk, &err) == OD_OK &&
+        chunk.kind == OD_CHUNK_ERROR)
+        flow_note(f, &chunk.error);
+}
+
 static void upstream_message(void *user, od_rpc_call *call, od_msg *msg)
 {
     flow *f = user;
@@ -82,6 +95,7 @@ static void upstream_message(void *user, od_rpc_call *call, od_msg *msg)
     if (first_tag(msg) == TAG_ERROR) {
         atomic_store(&f->failed, true);
         od_rpc_call_mark(f->call, OD_E_INTERNAL); /* whichever it is */
+        note_chunk(f, msg);
     }
     if (first_tag(msg) == TAG_ERROR || first_tag(msg) == TAG_FINISHED)
         flow_forget(f);

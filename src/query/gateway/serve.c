@@ -56,6 +56,7 @@ od_code od_gateway_create(const od_gateway_options *options, od_gateway **out, o
         return od_fail(err, OD_E_NO_MEMORY, "out of memory for a gateway");
     pthread_mutex_init(&g->map_lock, NULL);
     pthread_mutex_init(&g->park_lock, NULL);
+    pthread_mutex_init(&g->failures.lock, NULL);
     atomic_init(&g->queue_timeout_ms, queue_ms_of(options));
     g->execute_timeout_ms = options->execute_timeout_ms ? options->execute_timeout_ms : DEFAULT_EXECUTE_MS;
     g->cancel_timeout_ms = options->cancel_timeout_ms ? options->cancel_timeout_ms : DEFAULT_CANCEL_MS;
@@ -116,6 +117,7 @@ void od_gateway_free(od_gateway *gateway)
     od_tokens_free(gateway->own_tokens);
     pthread_mutex_destroy(&gateway->map_lock);
     pthread_mutex_destroy(&gateway->park_lock);
+    pthread_mutex_destroy(&gateway->failures.lock);
     od_free(gateway);
 }
 
@@ -139,6 +141,17 @@ void od_gateway_cancel_all(od_gateway *gateway, od_code code, const char *why)
         flow_unref(list[i]);
     }
     od_free((void *)list);
+}
+
+bool od_gateway_cancel(od_gateway *gateway, const char *execution_id, const char *why)
+{
+    flow *f = flow_map_find(gateway, execution_id);
+
+    if (!f)
+        return false;
+    flow_end(f, OD_E_CANCELLED, why);
+    flow_unref(f);
+    return true;
 }
 
 unsigned od_gateway_in_flight(od_gateway *gateway)

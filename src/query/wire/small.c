@@ -247,6 +247,8 @@ static bool status_rows_make(const od_status *s, status_rows *rows)
         pb->in_flight = s->workers[i].in_flight;
         pb->databases = texts(s->workers[i].databases);
         pb->n_databases = s->workers[i].database_count;
+        pb->max_concurrency = s->workers[i].max_concurrency;
+        pb->known_seconds = s->workers[i].known_seconds;
     }
     for (size_t i = 0; i < s->running_count; i++) {
         Openduck__V1__RunningExecution *pb = rows->running_at[i] = &rows->running[i];
@@ -259,6 +261,7 @@ static bool status_rows_make(const od_status *s, status_rows *rows)
         pb->sql = text(s->running[i].sql);
         pb->waiting = s->running[i].waiting;
         pb->worker = text(s->running[i].worker);
+        pb->client = text(s->running[i].client);
     }
     return true;
 }
@@ -321,14 +324,26 @@ static bool status_take_rows(const Openduck__V1__StatusReply *pb, od_status *out
     for (size_t i = 0; i < pb->n_workers; i++) {
         const Openduck__V1__WorkerStatus *w = pb->workers[i];
 
-        workers[i] = (od_status_worker){
-            w->worker_id, w->endpoint, w->healthy, w->in_flight, (const char *const *)w->databases, w->n_databases};
+        workers[i] = (od_status_worker){.worker_id = w->worker_id,
+                                        .endpoint = w->endpoint,
+                                        .healthy = w->healthy,
+                                        .in_flight = w->in_flight,
+                                        .databases = (const char *const *)w->databases,
+                                        .database_count = w->n_databases,
+                                        .max_concurrency = w->max_concurrency,
+                                        .known_seconds = w->known_seconds};
     }
     for (size_t i = 0; i < pb->n_running; i++) {
         const Openduck__V1__RunningExecution *r = pb->running[i];
 
-        running[i] = (od_status_running){r->execution_id, r->database, r->elapsed_ms, r->bytes_sent,
-                                         r->sql,          r->waiting,  r->worker};
+        running[i] = (od_status_running){.execution_id = r->execution_id,
+                                         .database = r->database,
+                                         .elapsed_ms = r->elapsed_ms,
+                                         .bytes_sent = r->bytes_sent,
+                                         .sql = r->sql,
+                                         .waiting = r->waiting,
+                                         .worker = r->worker,
+                                         .client = r->client};
     }
     out->worker_count = pb->n_workers;
     out->running_count = pb->n_running;

@@ -18,6 +18,14 @@ static void say(void *arg, const od_http_request *request, od_http_response *res
         OD_OK);
 }
 
+static void more(void *arg, const od_http_request *request, od_http_response *response)
+{
+    (void)arg;
+    (void)request;
+    response->status = 202;
+    assert_int_equal(od_buf_printf(&response->headers, NULL, "X-One: 1\r\nX-Two: 2\r\n"), OD_OK);
+}
+
 static void flood(void *arg, const od_http_request *request, od_http_response *response)
 {
     static char bytes[1 << 20];
@@ -31,6 +39,7 @@ static void flood(void *arg, const od_http_request *request, od_http_response *r
 static const od_http_route routes[] = {{"/get", OD_HTTP_GET, false, say, "g"},
                                        {"/post", OD_HTTP_POST, false, say, "p"},
                                        {"/open", OD_HTTP_GET | OD_HTTP_POST, true, say, "o"},
+                                       {"/more", OD_HTTP_GET, false, more, NULL},
                                        {"/flood", OD_HTTP_GET, false, flood, NULL}};
 
 static od_http_server *start(const od_secret *token, int64_t request_ms, int64_t idle_ms)
@@ -115,6 +124,7 @@ static void test_routes_and_methods(void **state)
         {"DELETE /open HTTP/1.1\r\nHost: localhost\r\n\r\n", 405, "Allow: GET, HEAD, POST\r\n"},
         {"GET /get HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421, ""},
         {"GET /get HTTP/1.1\r\nHost: localhost.evil.example\r\n\r\n", 421, ""},
+        {"GET /more HTTP/1.1\r\nHost: localhost\r\n\r\n", 202, "nosniff\r\nX-One: 1\r\nX-Two: 2\r\n\r\n"},
         {"garbage\r\n\r\n", 400, "Connection: close\r\n"},
     };
     od_http_server *server = start(NULL, 0, 0);

@@ -1,0 +1,19 @@
+/* The executions that failed last, for whoever asks what went wrong. */
+#ifndef OD_QUERY_GATEWAY_FAILURES_H
+#define OD_QUERY_GATEWAY_FAILURES_H
+
+#include <pthread.h>
+
+#include "query/gateway.h"
+
+/* Embedded, zeroed but for its lock. */
+typedef struct {
+    pthread_mutex_t lock; /* what follows */
+    od_gateway_failure ring[OD_GATEWAY_FAILURES];
+    size_t at, count; /* where the next one goes; how many there are */
+} failures;
+
+/* WHY's message is kept as far as its first line: a database's own text goes on with the statement. */
+void failures_add(failures *f, const char *execution_id, od_slice database, const char *client, const od_error *why);
+
+#endif
