@@ -84,16 +84,40 @@ string NamesOf(const string &column) {
 	return "array_to_string(list_transform(" + column + ", lambda n: '\"' || replace(n, '\"', '\"\"') || '\"'), ', ')";
 }
 
-//! DuckDB's CREATE statements lack the foreign keys of a table to itself: there is a comma, and nothing after it. Of one that
-//! was renamed, they are to the name that it had.
-string SelfReferencesPart() {
-	auto text = "'FOREIGN KEY (' || " + NamesOf("constraint_column_names") + " || ') REFERENCES \"' || " +
-	            "replace(table_name, '\"', '\"\"') || '\"(' || " + NamesOf("referenced_column_names") + " || ')'";
-	return Part("f", {"schema_name", "table_name", "", "", "", text, "", "", "", "", "", ""},
-	            string(" FROM duckdb_constraints()") + OF_DATABASE +
-	                " AND constraint_type = 'FOREIGN KEY' AND (referenced_table = table_name OR (schema_name, "
-	                "referenced_table) NOT IN (SELECT (schema_name, table_name) FROM duckdb_tables()" +
-	                OF_DATABASE + "))");
+//! Foreign keys, each as DuckDB's CREATE statements have it and as it has to be. DuckDB's has the other table's name without
+//! quotes, and is empty if the table refers to itself. Of one that was renamed, that is to the name that it had.
+string ForeignKeysPart() {
+	auto itself = "(referenced_table = table_name OR (schema_name, referenced_table) NOT IN (SELECT (schema_name, "
+	              "table_name) FROM duckdb_tables()" +
+	              string(OF_DATABASE) + "))";
+	auto other = "CASE WHEN " + itself + " THEN table_name ELSE referenced_table END";
+	// Of the default schema there is one in every database.
+	auto schema = "CASE WHEN schema_name = 'main' THEN '' ELSE '\"' || replace(schema_name, '\"', '\"\"') || '\".' END";
+	auto text = "'FOREIGN KEY (' || " + NamesOf("constraint_column_names") + " || ') REFERENCES ' || " + schema +
+	            " || '\"' || replace(" + other + ", '\"', '\"\"') || '\"(' || " + NamesOf("referenced_column_names") +
+	            " || ')'";
+	return Part("f", {"schema_name", "table_name", "", "", "", "constraint_text", text, "", "", "", "", ""},
+	            string(" FROM duckdb_constraints()") + OF_DATABASE + " AND constraint_type = 'FOREIGN KEY'");
+}
+
+//! Whether SQL, a CREATE statement of SCHEMA as DuckDB gives it, has a foreign key whose other table (of the same schema)
+//! is none of TABLES, or could be another in SQL than it is.
+bool HasOddReference(const string &sql, const string &schema, const case_insensitive_set_t &tables) {
+	static const string MARK = " REFERENCES ";
+	auto prefix = schema == DEFAULT_SCHEMA ? string() : schema + ".";
+	for (auto at = sql.find(MARK); at != string::npos; at = sql.find(MARK, at)) {
+		at += MARK.size();
+		auto end = sql.find('(', at);
+		if (end == string::npos || sql.compare(at, prefix.size(), prefix) != 0) {
+			return true;
+		}
+		auto name = sql.substr(at + prefix.size(), end - at - prefix.size());
+		if (KeywordHelper::RequiresQuotes(name) || (!prefix.empty() && KeywordHelper::RequiresQuotes(schema)) ||
+		    !tables.count(Identifier(schema) + Identifier(name))) {
+			return true;
+		}
+	}
+	return false;
 }
 
 //! SQL without the commas that nothing follows.
@@ -116,12 +140,20 @@ string WithoutEmptyItems(const string &sql) {
 	return result;
 }
 
-string WithConstraints(const string &sql, const vector<string> &constraints) {
-	auto end = sql.rfind(')');
-	if (end == string::npos || constraints.empty()) {
-		return sql;
+//! SQL, a CREATE statement as DuckDB gives it, with FOREIGN_KEYS as they have to be.
+string WithForeignKeys(string sql, const vector<pair<string, string>> &foreign_keys) {
+	string lacking;
+	for (auto &key : foreign_keys) {
+		auto at = key.first.empty() ? string::npos : sql.find(key.first);
+		if (at == string::npos) {
+			lacking += ", " + key.second;
+		} else {
+			sql.replace(at, key.first.size(), key.second);
+		}
 	}
-	return sql.substr(0, end) + ", " + StringUtil::Join(constraints, ", ") + sql.substr(end);
+	sql = WithoutEmptyItems(sql);
+	auto end = sql.rfind(')');
+	return end == string::npos ? sql : sql.insert(end, lacking);
 }
 
 string Union(const vector<string> &parts) {
@@ -189,7 +221,8 @@ private:
 			ReadGenerated(chunk, row);
 			break;
 		case 'f':
-			Relation(chunk, row).self_references.push_back(TextOf(chunk.GetValue(TEXT, row)));
+			Relation(chunk, row)
+			    .foreign_keys.emplace_back(TextOf(chunk.GetValue(TEXT, row)), TextOf(chunk.GetValue(EXTRA, row)));
 			break;
 		case 'y': {
 			auto text = TextOf(chunk.GetValue(TEXT, row));
@@ -328,10 +361,20 @@ LoadedCatalog Ask(ClientContext &context, Remote &remote, const od_remote_txn *t
 	return result;
 }
 
-void AddSelfReferences(ClientContext &context, Remote &remote, const od_remote_txn *txn, LoadedCatalog &catalog) {
+case_insensitive_set_t TablesOf(const LoadedCatalog &catalog) {
+	case_insensitive_set_t result;
+	for (auto &relation : catalog.relations) {
+		if (!relation.is_view) {
+			result.insert(Identifier(relation.schema) + Identifier(relation.name));
+		}
+	}
+	return result;
+}
+
+void MendForeignKeys(ClientContext &context, Remote &remote, const od_remote_txn *txn, LoadedCatalog &catalog) {
 	LoadedCatalog told;
 	try {
-		told = Ask(context, remote, txn, SelfReferencesPart());
+		told = Ask(context, remote, txn, ForeignKeysPart());
 	} catch (std::exception &ex) {
 		// To list constraints the server binds those of all its databases, and one that it cannot bind is of no matter here.
 		auto type = ErrorData(ex).Type();
@@ -346,7 +389,16 @@ void AddSelfReferences(ClientContext &context, Remote &remote, const od_remote_t
 	for (auto &relation : catalog.relations) {
 		auto entry = by_name.find(make_pair(relation.schema, relation.name));
 		if (entry != by_name.end()) {
-			relation.sql = WithConstraints(relation.sql, entry->second.get().self_references);
+			relation.sql = WithForeignKeys(relation.sql, entry->second.get().foreign_keys);
+		} else if (!relation.is_view) {
+			relation.sql = WithoutEmptyItems(relation.sql);
+		}
+	}
+	// What is left refers to no table that DuckDB would find: it would wait for it forever before it copies this one.
+	auto tables = TablesOf(catalog);
+	for (auto &relation : catalog.relations) {
+		if (!relation.is_view && told.relations.empty() && HasOddReference(relation.sql, relation.schema, tables)) {
+			relation.sql.clear();
 		}
 	}
 }
@@ -375,18 +427,17 @@ LoadedCatalog CatalogLoader::LoadAll(ClientContext &context, Remote &remote, con
 	                 "column_default", "is_nullable", "", "", "", ""},
 	                string(" FROM duckdb_columns()") + OF_DATABASE)}));
 	result.complete = true;
-	bool refers = false;
+	auto tables = TablesOf(result);
+	bool odd = false;
 	for (auto &relation : result.relations) {
 		relation.full = true;
-		if (relation.is_view) {
-			continue;
+		if (!relation.is_view) {
+			odd = odd || WithoutEmptyItems(relation.sql) != relation.sql ||
+			      HasOddReference(relation.sql, relation.schema, tables);
 		}
-		auto whole = WithoutEmptyItems(relation.sql);
-		refers = refers || whole != relation.sql;
-		relation.sql = std::move(whole);
 	}
-	if (refers) {
-		AddSelfReferences(context, remote, txn, result);
+	if (odd) {
+		MendForeignKeys(context, remote, txn, result);
 	}
 	return result;
 }

@@ -36,8 +36,8 @@ struct LoadedRelation {
 	bool internal = false;
 	bool temporary = false;
 	string sql; // the CREATE statement; empty if not known
-	//! Foreign keys to the table itself, of which SQL as it comes tells nothing.
-	vector<string> self_references;
+	//! Foreign keys: how SQL, as it comes, has each (empty: not at all), and how it has to be.
+	vector<pair<string, string>> foreign_keys;
 	Value comment;
 	InsertionOrderPreservingMap<string> tags;
 	optional_idx estimated_size;

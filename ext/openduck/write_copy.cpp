@@ -6,6 +6,7 @@
 #include "openduck/transaction.hpp"
 
 #include "duckdb/execution/physical_plan_generator.hpp"
+#include "duckdb/parser/constraints/foreign_key_constraint.hpp"
 #include "duckdb/parser/keyword_helper.hpp"
 #include "duckdb/parser/expression/columnref_expression.hpp"
 #include "duckdb/parser/expression/subquery_expression.hpp"
@@ -186,6 +187,45 @@ private:
 
 } // namespace
 
+//! DuckDB finds the other table of a foreign key by a name, which here is that of a table of the default database; it need
+//! not if the columns' numbers are there, as they are in its own tables.
+static void ResolveForeignKeys(const vector<unique_ptr<CreateInfo>> &entries) {
+	auto find = [&](const string &schema, const string &name) -> optional_ptr<CreateTableInfo> {
+		for (auto &entry : entries) {
+			if (entry->type == CatalogType::TABLE_ENTRY && StringUtil::CIEquals(entry->schema, schema) &&
+			    StringUtil::CIEquals(entry->Cast<CreateTableInfo>().table, name)) {
+				return entry->Cast<CreateTableInfo>();
+			}
+		}
+		return nullptr;
+	};
+	auto numbers = [](const CreateTableInfo &table, const vector<string> &names) {
+		vector<PhysicalIndex> result;
+		for (auto &name : names) {
+			result.push_back(table.columns.GetColumn(name).Physical());
+		}
+		return result;
+	};
+	for (auto &entry : entries) {
+		if (entry->type != CatalogType::TABLE_ENTRY) {
+			continue;
+		}
+		auto &table = entry->Cast<CreateTableInfo>();
+		for (auto &constraint : table.constraints) {
+			if (constraint->type != ConstraintType::FOREIGN_KEY) {
+				continue;
+			}
+			auto &key = constraint->Cast<ForeignKeyConstraint>();
+			auto other = find(table.schema, key.info.table);
+			if (other && other.get() != &table && key.info.pk_keys.empty()) {
+				key.info.schema = table.schema;
+				key.info.fk_keys = numbers(table, key.fk_columns);
+				key.info.pk_keys = numbers(*other, key.pk_columns);
+			}
+		}
+	}
+}
+
 static void PostBind(PlannerExtensionInput &input, BoundStatement &statement) {
 	if (!statement.plan || statement.plan->type != LogicalOperatorType::LOGICAL_COPY_DATABASE) {
 		return;
@@ -193,6 +233,7 @@ static void PostBind(PlannerExtensionInput &input, BoundStatement &statement) {
 	auto &info = *statement.plan->Cast<LogicalCopyDatabase>().info;
 	auto &catalog = Catalog::GetCatalog(input.context, info.target_database);
 	if (!OpenDuckCatalog::Is(catalog)) {
+		ResolveForeignKeys(info.entries);
 		return;
 	}
 	auto &target = catalog.Cast<OpenDuckCatalog>();

@@ -388,6 +388,39 @@ def test_a_table_may_refer_to_itself(con):
     assert run(con, renamed % "cloud") == run(local, renamed % "cloud")
 
 
+ODD_REFERENCES = (
+    'CREATE SCHEMA cloud."s p"',
+    'CREATE TABLE cloud."s p"."Odd, t(x) ""y" (k INTEGER PRIMARY KEY, "a b" VARCHAR UNIQUE)',
+    'CREATE TABLE cloud."s p".plain (k INTEGER PRIMARY KEY)',
+    'CREATE TABLE cloud."s2.t" (k INTEGER PRIMARY KEY)',
+    'CREATE TABLE cloud."select" (k INTEGER PRIMARY KEY)',
+    'CREATE TABLE cloud."s p".refers (a INTEGER REFERENCES "s p"."Odd, t(x) ""y" (k), b INTEGER, c VARCHAR,'
+    ' FOREIGN KEY (c) REFERENCES "s p"."Odd, t(x) ""y" ("a b"), CHECK (b > 0), UNIQUE (a, b),'
+    ' d INTEGER REFERENCES "s p".plain (k))',
+    'CREATE TABLE cloud.dotted (a INTEGER REFERENCES "s2.t" (k), b INTEGER REFERENCES "select" (k))',
+)
+ALL_CONSTRAINTS = CONSTRAINTS.split(" AND ", maxsplit=1)[0] + " AND table_name IN ('refers', 'dotted')"
+
+
+def test_a_table_may_refer_to_one_whose_name_needs_quotes(con):
+    """DuckDB's own CREATE statement lacks the quotes."""
+    local = twin()
+    for c in (con, local):
+        c.execute("USE cloud")
+        for sql in ODD_REFERENCES:
+            c.execute(sql)
+        c.execute("DROP TABLE cloud.fed")  # its default is the sequence's, which only its own database has
+        c.execute("ATTACH ':memory:' AS copied")
+        c.execute("USE memory")
+        c.execute("COPY FROM DATABASE cloud TO copied")
+    for name in ("cloud", "copied"):
+        assert run(con, ALL_CONSTRAINTS % name) == run(local, ALL_CONSTRAINTS % name), name
+    assert len(run(con, ALL_CONSTRAINTS % "copied")[1]) == 7
+    for c in (con, local):
+        with pytest.raises(duckdb.ConstraintException):
+            c.execute('INSERT INTO copied."s p".refers (a) VALUES (1)')
+
+
 def test_a_moment_with_its_offset_is_the_same_everywhere(con):
     con.execute(
         "CREATE TABLE cloud.moments (k INTEGER PRIMARY KEY, t TIMESTAMPTZ, n INTEGER DEFAULT nextval('cloud.seq'))"
