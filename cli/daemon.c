@@ -35,6 +35,9 @@ void daemon_block_signals(void)
 
 od_code daemon_check(const od_options *options, od_option listen_option, od_error *err)
 {
+    /* With a file of tokens nobody comes in without one. */
+    if (od_options_str(options, OD_OPT_TOKENS)[0])
+        return OD_OK;
     return od_listen_check(od_options_str(options, listen_option), od_options_secret(options, OD_OPT_TOKEN), err);
 }
 
@@ -135,7 +138,7 @@ void daemon_task_options(const od_options *options, od_option listen_option, con
     *out = (daemon_task){
         .tls = tls,
         .listen = od_options_str(options, listen_option),
-        .open = od_options_secret(options, OD_OPT_TOKEN)->len == 0,
+        .open = od_options_secret(options, OD_OPT_TOKEN)->len == 0 && !od_options_str(options, OD_OPT_TOKENS)[0],
         .options = options,
     };
 }
@@ -191,6 +194,55 @@ static void exit_if_lost(const daemon_task *task)
     od_log(OD_LOG_ERROR, task->role, "ended; start it again", "pid=%d", (int)getpid());
     fflush(NULL);
     _exit(EXIT_FAILED);
+}
+
+/* ---- tokens ---- */
+
+od_code daemon_tokens_open(const od_options *options, bool worker, bool delegated, od_tokens **out, od_error *err)
+{
+    const od_tokens_options wanted = {
+        .token = od_options_secret(options, OD_OPT_TOKEN),
+        .worker_token = worker ? od_options_secret(options, OD_OPT_WORKER_TOKEN) : NULL,
+        .file = od_options_str(options, OD_OPT_TOKENS),
+        .delegated = delegated,
+    };
+    od_code rc = od_tokens_create(&wanted, out, err);
+
+    if (rc != OD_OK)
+        od_error_prefix(err, "--tokens");
+    return rc;
+}
+
+static void reload_tokens(const daemon_task *task)
+{
+    char why[1200];
+    bool withdrawn;
+    od_error err;
+
+    if (od_tokens_reload(task->tokens, &withdrawn, &err) != OD_OK) {
+        od_log(OD_LOG_WARN, task->role, "cannot read the tokens: those that were read before stay in force", "why=%s",
+               od_log_quote(err.message, why, sizeof why));
+        return;
+    }
+    od_log(OD_LOG_INFO, task->role, "tokens read", "count=%zu withdrawn=%s", od_tokens_count(task->tokens),
+           withdrawn ? "some" : "none");
+    if (withdrawn)
+        task->withdraw(task->withdrawer);
+}
+
+/* Waits for a signal, and looks after the tokens' file meanwhile. */
+static int wait_and_look(const daemon_task *task)
+{
+    enum { LOOK_MS = 1000 };
+    int got;
+
+    if (!od_tokens_has_file(task->tokens))
+        return wait_signal(-1);
+    while ((got = wait_signal(LOOK_MS)) == 0) {
+        if (od_tokens_changed(task->tokens))
+            reload_tokens(task);
+    }
+    return got;
 }
 
 /* ---- SIGHUP ---- */
@@ -303,9 +355,12 @@ void daemon_run(daemon_task *task)
     printf("ready %s\n", url);
     fflush(stdout);
     do {
-        got = wait_signal(-1);
-        if (got == SIGHUP)
+        got = wait_and_look(task);
+        if (got == SIGHUP) {
             reload(task, &owned);
+            if (od_tokens_has_file(task->tokens))
+                reload_tokens(task);
+        }
     } while (got != SIGTERM && got != SIGINT);
     drain(task, got);
     observe_stop(task->observe);

@@ -5,6 +5,7 @@
 #include "base/options.h"
 #include "cli/observe.h"
 #include "query/engine.h"
+#include "query/rights.h"
 #include "query/rpc.h"
 
 /* Before the first thread: from here on signals wait for daemon_run. */
@@ -32,9 +33,16 @@ OD_MUST_CHECK od_code daemon_tls_open_client(const od_options *options, daemon_t
 OD_MUST_CHECK od_code daemon_tls_reload(const daemon_tls *tls, od_error *err);
 void daemon_tls_close(daemon_tls *tls);
 
+/* The tokens of --token, --tokens and, if WORKER, the --worker-token that a gateway knows its workers by. DELEGATED: od_tokens_options. */
+OD_MUST_CHECK od_code daemon_tokens_open(const od_options *options, bool worker, bool delegated, od_tokens **out,
+                                         od_error *err);
+
 typedef struct {
     od_rpc_server *server;
     const daemon_tls *tls;
+    od_tokens *tokens;                  /* read again when their file changes */
+    void (*withdraw)(void *withdrawer); /* ends what was begun by those that are gone */
+    void *withdrawer;
     const char *role; /* "serve" */
     const char *listen;
     bool open;                 /* there is no token */

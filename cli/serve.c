@@ -39,6 +39,11 @@ static void fill_options(const od_options *options, od_gateway_options *out)
     };
 }
 
+static void withdraw_gateway(void *arg)
+{
+    od_gateway_withdraw(arg);
+}
+
 static od_code reload_gateway(void *arg, const od_options *options, od_error *err)
 {
     od_gateway_options fresh;
@@ -48,8 +53,8 @@ static od_code reload_gateway(void *arg, const od_options *options, od_error *er
 }
 
 /* Serves with GATEWAY until a signal ends it. CONNECT_MS: of its calls to workers. */
-static od_code serve(const od_options *options, observe *observer, od_gateway *gateway, const daemon_tls *tls,
-                     int64_t connect_ms, od_error *err)
+static od_code serve(const od_options *options, observe *observer, od_gateway *gateway, od_tokens *tokens,
+                     const daemon_tls *tls, int64_t connect_ms, od_error *err)
 {
     daemon_task task;
     od_rpc_server_options rpc;
@@ -62,7 +67,9 @@ static od_code serve(const od_options *options, observe *observer, od_gateway *g
     daemon_task_options(options, OD_OPT_LISTEN, tls, &task);
     task.observe = observer;
     task.role = observe_role(observer);
-    task.arg = gateway;
+    task.arg = task.withdrawer = gateway;
+    task.tokens = tokens;
+    task.withdraw = withdraw_gateway;
     task.drain = drain_gateway;
     task.cancel = cancel_gateway;
     task.reload = reload_gateway;
@@ -94,6 +101,7 @@ int command_serve(const od_options *options)
     od_worker *worker = NULL;
     od_gateway *gateway = NULL;
     observe *observer = NULL;
+    od_tokens *tokens = NULL;
     daemon_tls tls = {0};
     od_error err;
     od_code rc;
@@ -101,22 +109,26 @@ int command_serve(const od_options *options)
     daemon_block_signals();
     OD_TRY(daemon_check(options, OD_OPT_LISTEN, &err));
     OD_TRY(daemon_tls_open(options, &tls, &err));
+    OD_TRY(daemon_tokens_open(options, false, false, &tokens, &err));
     OD_TRY(daemon_open_engine(options, &engine, &err));
     with_engine.engine = engine;
+    with_engine.tokens = tokens;
     OD_TRY(od_worker_create(&with_engine, &worker, &err));
     fill_options(options, &gateway_options);
+    gateway_options.tokens = tokens;
     gateway_options.worker = worker;
     gateway_options.engine = engine;
     gateway_options.hybrid = od_options_bool(options, OD_OPT_HYBRID) ? engine : NULL;
     OD_TRY(observe_create(options, "serve", &observer, &err));
     gateway_options.metrics = observe_metrics(observer);
     OD_TRY(od_gateway_create(&gateway_options, &gateway, &err));
-    OD_TRY(serve(options, observer, gateway, &tls, 0, &err));
+    OD_TRY(serve(options, observer, gateway, tokens, &tls, 0, &err));
 
 out:
     daemon_tls_close(&tls);
     od_worker_free(worker);
     od_gateway_free(gateway);
+    od_tokens_free(tokens);
     observe_free(observer);
     od_engine_close(engine);
     if (rc != OD_OK)
@@ -183,6 +195,7 @@ int command_gateway(const od_options *options)
     od_routes *routes = NULL;
     od_gateway *gateway = NULL;
     observe *observer = NULL;
+    od_tokens *tokens = NULL;
     od_endpoint *workers = NULL;
     daemon_tls tls = {0};
     od_error err;
@@ -190,7 +203,8 @@ int command_gateway(const od_options *options)
 
     daemon_block_signals();
     fill_options(options, &gateway_options);
-    gateway_options.register_token = od_options_secret(options, OD_OPT_WORKER_TOKEN);
+    OD_TRY(daemon_tokens_open(options, true, false, &tokens, &err));
+    gateway_options.tokens = tokens;
     OD_TRY(parse_workers(options, &workers, &gateway_options.worker_count, &err));
     gateway_options.workers = workers;
     gateway_options.host = od_server_host();
@@ -206,10 +220,11 @@ int command_gateway(const od_options *options)
     OD_TRY(daemon_tls_open_client(options, &tls, &err));
     gateway_options.tls = tls.client;
     OD_TRY(od_gateway_create(&gateway_options, &gateway, &err));
-    OD_TRY(serve(options, observer, gateway, &tls, od_options_ms(options, OD_OPT_CONNECT_TIMEOUT), &err));
+    OD_TRY(serve(options, observer, gateway, tokens, &tls, od_options_ms(options, OD_OPT_CONNECT_TIMEOUT), &err));
 
 out:
     od_gateway_free(gateway);
+    od_tokens_free(tokens);
     od_engine_close(engine);
     observe_free(observer);
     daemon_tls_close(&tls);

@@ -121,6 +121,11 @@ static void stop_announcing(void *arg)
     m->announce = NULL;
 }
 
+static void withdraw_worker(void *arg)
+{
+    od_worker_withdraw(arg);
+}
+
 int command_worker(const od_options *options)
 {
     od_worker_options worker_options = {
@@ -134,6 +139,7 @@ int command_worker(const od_options *options)
     membership m = {0};
     daemon_tls tls = {0};
     daemon_task task = {0};
+    od_tokens *tokens = NULL;
     od_rpc_server_options rpc;
     od_engine *engine = NULL;
     od_worker *worker = NULL;
@@ -149,9 +155,13 @@ int command_worker(const od_options *options)
     task.role = "worker";
     task.arg = &m;
     task.drain = stop_announcing;
+    OD_TRY(daemon_tokens_open(options, false, true, &tokens, &err));
+    task.tokens = worker_options.tokens = tokens;
     OD_TRY(daemon_open_engine(options, &engine, &err));
     worker_options.engine = engine;
     OD_TRY(od_worker_create(&worker_options, &worker, &err));
+    task.withdraw = withdraw_worker;
+    task.withdrawer = worker;
     daemon_rpc_options(options, OD_OPT_WORKER_LISTEN, &tls, &rpc);
     rpc.methods = od_worker_methods(&rpc.method_count);
     rpc.service = worker;
@@ -169,6 +179,7 @@ out:
     observe_stop(task.observe);
     od_rpc_server_free(task.server);
     od_worker_free(worker);
+    od_tokens_free(tokens);
     observe_free(task.observe);
     od_engine_close(engine);
     daemon_tls_close(&tls);

@@ -5,6 +5,7 @@
 #include "duckdb/main/capi/capi_internal.hpp"
 #include "duckdb/main/prepared_statement_data.hpp"
 #include "duckdb/planner/planner.hpp"
+#include "server/limit.hpp"
 #include "server/outline.hpp"
 #include "server/read.hpp"
 #include "server/stream.hpp"
@@ -84,6 +85,7 @@ bool Install(void *connection, char *why, size_t size) {
 		auto &context = *reinterpret_cast<duckdb::Connection *>(connection)->context;
 		InstallStream(context);
 		InstallRun(context);
+		InstallLimit(context);
 		return true;
 	} catch (const std::exception &ex) {
 		snprintf(why, size, "%s", duckdb::ErrorData(ex).Message().c_str());
@@ -93,6 +95,10 @@ bool Install(void *connection, char *why, size_t size) {
 
 void SetStreamOf(void *connection, const od_stream_source *source) {
 	SetStream(*reinterpret_cast<duckdb::Connection *>(connection)->context, source);
+}
+
+void SetLimitOf(void *connection, const od_rights *rights) {
+	SetLimit(*reinterpret_cast<duckdb::Connection *>(connection)->context, rights);
 }
 
 bool OutlineOf(const char *sql, uint64_t len, const od_outline_sink *sink, char *why, size_t size) {
@@ -105,7 +111,8 @@ bool OutlineOf(const char *sql, uint64_t len, const od_outline_sink *sink, char 
 	}
 }
 
-const od_engine_host HOST = {ValueOf, Flatten, Rebind, Describe, Install, SetStreamOf, ReadStatement, OutlineOf};
+const od_engine_host HOST = {ValueOf,     Flatten,    Rebind,        Describe, Install,
+                             SetStreamOf, SetLimitOf, ReadStatement, OutlineOf};
 
 } // namespace
 } // namespace openduck

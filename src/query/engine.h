@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "query/rights.h"
 #include "query/wire.h"
 
 typedef struct {
@@ -86,6 +87,9 @@ typedef struct {
     bool (*install)(void *connection, char *why, size_t size);
     /* What openduck_stream() gives on a duckdb_connection from now on, once; NULL: nothing. SOURCE outlives that. */
     void (*set_stream)(void *connection, const od_stream_source *source);
+    /* What statements of a duckdb_connection may do from now on, by any way that DuckDB has; NULL: everything. RIGHTS outlives that. What
+     * they may not is an error of class Permission when it is bound, before anything of it runs. */
+    void (*set_limit)(void *connection, const od_rights *rights);
     /* Parses SQL, without an instance, and tells TABLE of each table that it names, as it is written there ("" for what is left out).
      * *only_reads: running it leaves nothing behind. False: it cannot be parsed; TABLE may have been told of some. Any thread. */
     bool (*read_statement)(const char *sql, size_t len,
@@ -137,8 +141,10 @@ typedef struct od_txn od_txn; /* counted; any thread, several at once */
 
 #define OD_SPOOL_MEMORY ((size_t)64 << 20)
 
-/* DATABASE empty: the first one. What it sees is fixed from here on. OD_E_NOT_FOUND */
-OD_MUST_CHECK od_code od_txn_begin(od_engine *engine, od_slice database, od_txn **out, od_error *err);
+/* DATABASE empty: the first one. RIGHTS (referenced; NULL: all) bounds what may be done in it. What it sees is fixed from here on.
+ * OD_E_NOT_FOUND, OD_E_PERMISSION */
+OD_MUST_CHECK od_code od_txn_begin(od_engine *engine, od_slice database, od_rights *rights, od_txn **out,
+                                   od_error *err);
 od_txn *od_txn_ref(od_txn *txn);
 void od_txn_unref(od_txn *txn); /* the last one rolls back what is not over. NULL allowed */
 /* Waits for what runs in it, then commits. It is over whatever comes back, and its connection given back.
@@ -183,6 +189,7 @@ void od_staging_free(od_staging *ingest);
 typedef struct {
     od_slice database; /* empty: the first one, or the transaction's */
     od_txn *txn;       /* runs in it; NULL: in a transaction of its own, which is committed if all goes well */
+    od_rights *rights; /* without TXN: what it may do; referenced; NULL: everything */
     od_slice table;    /* what the statement calls the rows */
     const od_staging_column *columns;
     size_t column_count;
@@ -219,7 +226,8 @@ typedef struct {
     bool describe_only;
     uint64_t expected_catalog_version; /* 0: any; else OD_E_STALE_CATALOG when it differs */
     bool counts;                       /* only what changes something and gives a count: else OD_E_NOT_IMPLEMENTED */
-    od_txn *txn;                       /* runs in it; NULL: in a transaction of its own */
+    od_txn *txn;                       /* runs in it, with its rights; NULL: in a transaction of its own */
+    od_rights *rights;                 /* without TXN: what it may do; referenced; NULL: everything */
     od_slice
         parameters; /* an IPC stream of one row, columns called as the parameters are; empty: none. Needs the host */
 } od_execution_request;
@@ -227,6 +235,7 @@ typedef struct {
 /* Leases a connection and parses; a single statement is prepared, and started unless describe_only is set. Blocks while DuckDB
  * plans, not while it computes. Errors carry DuckDB's kind and text.
  *   OD_E_NOT_FOUND       no such database is served
+ *   OD_E_PERMISSION      the rights do not allow it
  *   OD_E_STALE_CATALOG   expected_catalog_version is not the current one; nothing has run
  *   OD_E_INVALID         no statement, or several with describe_only or parameters; parameters that are not the statement's, or not
  *                        one row */

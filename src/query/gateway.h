@@ -71,6 +71,8 @@ OD_MUST_CHECK od_code od_gateway_rights(od_gateway *gateway, od_slice token, od_
 
 /* From now on new executions are refused with UNAVAILABLE; those that run or wait go on. */
 void od_gateway_drain(od_gateway *gateway);
+/* Ends what runs, and rolls back what is open, for tokens whose rights were withdrawn. */
+void od_gateway_withdraw(od_gateway *gateway);
 /* Ends every execution with an error of CODE. */
 void od_gateway_cancel_all(od_gateway *gateway, od_code code, const char *why);
 

@@ -37,6 +37,9 @@ OD_MUST_CHECK od_code od_rights_check_worker(const od_rights *rights, od_error *
 OD_MUST_CHECK od_code od_rights_check_owner(const od_rights *rights, const od_rights *owner, const char *what,
                                             od_error *err);
 
+/* For a transaction that OWNER began. */
+OD_MUST_CHECK od_code od_rights_check_transaction(const od_rights *rights, const od_rights *owner, od_error *err);
+
 /* What a gateway calls a worker with instead of its caller's token: SHARED, the token of both, and RIGHTS, which the worker holds its
  * bearer to. A worker that does not know this form takes it for a wrong token. RIGHTS have a name. docs/protocol.md */
 OD_MUST_CHECK od_code od_rights_delegate(const od_rights *rights, const od_secret *shared, od_secret *out,

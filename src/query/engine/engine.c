@@ -242,7 +242,8 @@ static od_code make_pools(od_engine *engine, const od_engine_options *options, o
         engine->names[i] = od_strdup(options->database_count > 0 ? options->databases[i].name : "memory");
         if (engine->names[i] == NULL)
             return od_fail(err, OD_E_NO_MEMORY, "out of memory");
-        engine->pools[i] = (od_lease_pool){.database = engine->names[i], .instance = engine->instance};
+        engine->pools[i] =
+            (od_lease_pool){.database = engine->names[i], .instance = engine->instance, .host = options->host};
         (void)pthread_mutex_init(&engine->pools[i].lock, NULL);
         engine->database_count++;
     }

@@ -57,20 +57,25 @@ typedef struct od_lease {
     struct od_lease_pool *pool;
     od_statement *statements;
     size_t statement_count;
-    bool lossless;    /* arrow_lossless_conversion is on */
-    bool arrow_fixed; /* the other Arrow settings are pinned */
-    bool soiled;      /* may hold session state: not to be pooled */
+    bool lossless;     /* arrow_lossless_conversion is on */
+    bool arrow_fixed;  /* the other Arrow settings are pinned */
+    bool soiled;       /* may hold session state: not to be pooled */
+    od_rights *rights; /* what its statements may do; NULL: everything */
 } od_lease;
 
 typedef struct od_lease_pool {
     const char *database;
     duckdb_database instance;
+    const od_engine_host *host;
     pthread_mutex_t lock; /* idle, idle_count */
     od_lease *idle;       /* last in, first out */
     size_t idle_count;
 } od_lease_pool;
 
 OD_MUST_CHECK od_code od_lease_take(od_lease_pool *pool, od_lease **out, od_error *err);
+/* Until it is given back its statements may do what RIGHTS (referenced) allows.  OD_E_NOT_IMPLEMENTED: there is no
+ * host to see to it. */
+OD_MUST_CHECK od_code od_lease_limit(od_lease *lease, od_rights *rights, od_error *err);
 void od_lease_give(od_lease *lease); /* NULL allowed */
 void od_lease_pool_empty(od_lease_pool *pool);
 /* The kept statement of SQL prepared at DATA_VERSION, now the most recent one; NULL if there is none. */

@@ -17,10 +17,26 @@ static od_code cancelled(od_error *err)
     return od_fail(err, OD_E_CANCELLED, "the execution was cancelled");
 }
 
+/* Names that are like a wrong one may be of a database that is not the token's to see. */
+static void drop_suggestions(const od_execution *execution, od_error *err)
+{
+    if (err == NULL || execution->lease == NULL || od_rights_every_database(execution->lease->rights))
+        return;
+    char *hint = strstr(err->message, "Did you mean");
+    while (hint != NULL && hint > err->message && strchr(" \n", hint[-1]) != NULL)
+        hint--;
+    if (hint != NULL)
+        *hint = '\0';
+}
+
 /* An error of DuckDB, or the interrupt that caused it. */
 static od_code failed(const od_execution *execution, const char *text, od_error *err)
 {
-    return atomic_load(&execution->interrupted) ? cancelled(err) : od_duck_fail(err, text);
+    if (atomic_load(&execution->interrupted))
+        return cancelled(err);
+    od_code code = od_duck_fail(err, text);
+    drop_suggestions(execution, err);
+    return code;
 }
 
 /* ---- what a statement may do ---- */
@@ -160,7 +176,8 @@ static od_code check_counts(const od_execution *execution, duckdb_prepared_state
 
 static bool is_kept(const od_execution *execution, duckdb_prepared_statement prepared)
 {
-    return execution->txn == NULL && duckdb_prepared_statement_type(prepared) == DUCKDB_STATEMENT_TYPE_SELECT &&
+    return execution->txn == NULL && execution->lease->rights == NULL &&
+           duckdb_prepared_statement_type(prepared) == DUCKDB_STATEMENT_TYPE_SELECT &&
            execution->sql_len <= OD_ENGINE_STATEMENT_TEXT && !describes_parameters(execution, prepared);
 }
 
@@ -170,8 +187,8 @@ static od_code prepare_single(od_execution *execution, od_error *err)
     od_code rc;
     od_slice sql = od_slice_of(execution->sql, execution->sql_len);
     uint64_t data_version = atomic_load(&execution->engine->data_version);
-    /* A plan that was made from what a transaction sees, or by what others see, is of no use elsewhere. */
-    if (execution->txn == NULL)
+    /* A plan that was made from what a transaction sees, or by what others see, is of no use elsewhere; nor is one of other rights. */
+    if (execution->txn == NULL && execution->lease->rights == NULL)
         execution->kept = od_lease_find(execution->lease, sql, data_version);
     if (execution->kept != NULL && describes_parameters(execution, execution->kept->prepared))
         execution->kept = NULL;
@@ -377,11 +394,47 @@ od_lease_pool *od_engine_pool(od_engine *engine, od_slice database, od_error *er
     return NULL;
 }
 
+od_code od_engine_check_rights(const od_rights *rights, od_slice database, od_error *err)
+{
+    return database.len > 0 ? od_rights_check_database(rights, database, err) : OD_OK;
+}
+
+typedef struct {
+    const od_execution *execution;
+    od_code code;
+    od_error *err;
+} name_check;
+
+/* A name of a table, as it is written: CATALOG, or else SCHEMA, may be that of a database. */
+static void check_name(void *arg, const char *catalog, const char *schema, const char *name)
+{
+    name_check *check = arg;
+    const od_engine *engine = check->execution->engine;
+    const char *first = catalog[0] != '\0' ? catalog : schema;
+    (void)name;
+    for (size_t i = 0; check->code == OD_OK && i < engine->database_count; i++)
+        if (strcasecmp(engine->names[i], first) == 0)
+            check->code =
+                od_rights_check_database(check->execution->lease->rights, od_slice_str(engine->names[i]), check->err);
+}
+
+/* Names of other databases are refused before DuckDB looks at what they have: its errors would tell of that. */
+static od_code check_names(const od_execution *execution, od_error *err)
+{
+    name_check check = {.execution = execution, .err = err};
+    bool only_reads;
+    if (od_rights_every_database(execution->lease->rights))
+        return OD_OK;
+    (void)execution->engine->host->read_statement(execution->sql, execution->sql_len, check_name, &check, &only_reads);
+    return check.code;
+}
+
 /* Prepares, and starts what is not only described; has its connection. */
 static od_code begin(od_execution *execution, od_slice parameters, od_error *err)
 {
     od_code rc;
     OD_TRY(check_stale(execution, err));
+    OD_TRY(check_names(execution, err));
     if (parameters.len > 0)
         OD_TRY(od_parameters_read(execution->engine->host, execution->lease->connection, parameters,
                                   &execution->parameters, err));
@@ -431,12 +484,15 @@ od_code od_execution_start(od_engine *engine, const od_execution_request *reques
         return OD_E_NOT_FOUND;
     if (request->sql.len > 0 && memchr(request->sql.data, '\0', request->sql.len) != NULL)
         return od_fail(err, OD_E_PARSER, "the SQL text holds a NUL byte");
+    if (request->txn == NULL)
+        OD_TRY(od_engine_check_rights(request->rights, request->database, err));
     OD_TRY(create(engine, request, &execution, err));
     if (request->txn != NULL) {
         execution->txn = od_txn_ref(request->txn);
         OD_TRY(begin_in_txn(execution, request, err));
     } else {
         OD_TRY(od_lease_take(pool, &execution->lease, err));
+        OD_TRY(od_lease_limit(execution->lease, request->rights, err));
         OD_TRY(begin(execution, request->parameters, err));
     }
     *out = execution;

@@ -12,6 +12,7 @@
 struct od_feed {
     od_engine *engine;
     od_txn *txn;
+    od_rights *rights;
     bool own_txn;
     char *database, *table, *statement;
     uint64_t expected_catalog_version;
@@ -80,6 +81,7 @@ od_code od_feed_open(od_engine *engine, const od_feed_request *request, od_feed 
     feed->expected_catalog_version = request->expected_catalog_version;
     feed->shape.format = request->format;
     feed->txn = request->txn != NULL ? od_txn_ref(request->txn) : NULL;
+    feed->rights = od_rights_ref(request->rights);
     feed->database =
         od_strndup(request->database.len > 0 ? (const char *)request->database.data : "", request->database.len);
     if (feed->database == NULL)
@@ -111,6 +113,7 @@ void od_feed_free(od_feed *feed)
     if (feed == NULL)
         return;
     od_txn_unref(feed->txn);
+    od_rights_unref(feed->rights);
     od_feed_queue_release(&feed->queue);
     od_native_reader_free(feed->native);
     for (size_t i = 0; i < feed->column_count; i++)
@@ -305,7 +308,7 @@ od_code od_feed_run(od_feed *feed, uint64_t *rows, uint64_t *catalog_version, od
     od_code rc = OD_OK;
     *rows = 0;
     if (feed->txn == NULL) {
-        rc = od_txn_begin(feed->engine, od_slice_str(feed->database), &feed->txn, err);
+        rc = od_txn_begin(feed->engine, od_slice_str(feed->database), feed->rights, &feed->txn, err);
         feed->own_txn = rc == OD_OK;
     }
     if (rc == OD_OK)

@@ -84,10 +84,26 @@ od_code od_lease_take(od_lease_pool *pool, od_lease **out, od_error *err)
     return OD_OK;
 }
 
+od_code od_lease_limit(od_lease *lease, od_rights *rights, od_error *err)
+{
+    if (!od_rights_limited(rights))
+        return OD_OK;
+    if (lease->pool->host == NULL)
+        return od_fail(err, OD_E_NOT_IMPLEMENTED, "statements cannot be held to a token's rights in this build");
+    lease->rights = od_rights_ref(rights);
+    lease->pool->host->set_limit(lease->connection, rights);
+    return OD_OK;
+}
+
 void od_lease_give(od_lease *lease)
 {
     if (lease == NULL)
         return;
+    if (lease->rights != NULL) {
+        lease->pool->host->set_limit(lease->connection, NULL);
+        od_rights_unref(lease->rights);
+        lease->rights = NULL;
+    }
     od_lease_pool *pool = lease->pool;
     bool pooled = false;
     if (!lease->soiled) {

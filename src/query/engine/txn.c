@@ -144,12 +144,15 @@ static void destroy(od_txn *txn)
     od_free(txn);
 }
 
-od_code od_txn_begin(od_engine *engine, od_slice database, od_txn **out, od_error *err)
+od_code od_txn_begin(od_engine *engine, od_slice database, od_rights *rights, od_txn **out, od_error *err)
 {
     od_lease_pool *pool = od_engine_pool(engine, database, err);
     *out = NULL;
     if (pool == NULL)
         return OD_E_NOT_FOUND;
+    od_code rc = od_engine_check_rights(rights, database, err);
+    if (rc != OD_OK)
+        return rc;
     od_txn *txn = od_calloc(1, sizeof *txn);
     if (txn == NULL)
         return od_fail(err, OD_E_NO_MEMORY, "out of memory");
@@ -157,9 +160,11 @@ od_code od_txn_begin(od_engine *engine, od_slice database, od_txn **out, od_erro
     txn->engine = engine;
     (void)pthread_mutex_init(&txn->lock, NULL);
     (void)pthread_cond_init(&txn->changed, NULL);
-    od_code rc = od_lease_take(pool, &txn->lease, err);
+    rc = od_lease_take(pool, &txn->lease, err);
     if (rc == OD_OK)
         rc = begin(txn, err);
+    if (rc == OD_OK)
+        rc = od_lease_limit(txn->lease, rights, err);
     if (rc != OD_OK) {
         if (txn->lease != NULL)
             txn->lease->soiled = true;

@@ -59,6 +59,8 @@ void od_engine_changed(od_engine *engine, od_effect effect);
 /* A version that no catalog had or will have but that of one transaction. */
 uint64_t od_engine_private_version(od_engine *engine);
 
+/* Of a DATABASE that was asked for by name: what else RIGHTS lacks is seen when it is bound. OD_E_PERMISSION */
+OD_MUST_CHECK od_code od_engine_check_rights(const od_rights *rights, od_slice database, od_error *err);
 od_lease_pool *od_engine_pool(od_engine *engine, od_slice database, od_error *err);
 
 #endif

@@ -2,6 +2,7 @@
 #include "query/gateway/enroll.h"
 
 #include "base/alloc.h"
+#include "query/gateway/outward.h"
 #include "base/banned.h"
 
 typedef struct {
@@ -75,9 +76,17 @@ static void cancel_done(void *arg, bool acknowledged)
     control_unref(c);
 }
 
-static void cancel_flow(control *c, flow *f, od_slice token)
+static void cancel_flow(control *c, flow *f, od_slice given)
 {
+    od_secret owned = {0};
+    od_slice token;
+    od_error err;
     bool remote;
+
+    if (outward_token(c->gateway, c->rights, given, &owned, &token, &err) != OD_OK) {
+        refuse(c, err.code, &err);
+        return;
+    }
 
     pthread_mutex_lock(&f->lock);
     remote = f->worker && !f->run;
@@ -89,6 +98,7 @@ static void cancel_flow(control *c, flow *f, od_slice token)
         flow_end(f, OD_E_CANCELLED, od_code_text(OD_E_CANCELLED));
         reply_flag(c, true);
     }
+    od_secret_release(&owned);
 }
 
 static void handle_cancel(control *c, od_slice bytes)

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "query/gateway/head.h"
 #include "query/gateway/kept.h"
+#include "query/gateway/outward.h"
 #include "base/banned.h"
 
 typedef struct {
@@ -100,7 +101,8 @@ static od_code read_reply(hop *h, od_error *err)
     if (rc != OD_OK || reply.failed || h->kind != OD_REPLY_BEGIN)
         return rc;
     h->reserved = false;
-    return pins_add(h->gateway->pins, od_slice_str(reply.transaction_id), h->token, h->worker, h->call, err);
+    return pins_add(h->gateway->pins, &(pin_of){od_slice_str(reply.transaction_id), h->token, h->rights, h->worker},
+                    h->call, err);
 }
 
 static void pass_reply(hop *h)
@@ -347,6 +349,29 @@ static bool try_elsewhere(hop *h, const od_error *why)
     return true;
 }
 
+/* Takes MSG as workers are to get it; *what borrows that. */
+static od_code keep_request(hop *h, od_msg *msg, head *what, od_error *err)
+{
+    od_code rc = OD_OK;
+
+    if (h->pin)
+        rc = od_rights_check_transaction(h->rights, h->pin->rights, err);
+    if (rc == OD_OK)
+        rc = outward_head(h->gateway, h->rights, h->kind, msg, &h->request, err);
+    if (rc == OD_OK)
+        rc = head_read(h->kind, h->request, what, err);
+    if (rc == OD_OK)
+        h->token = what->token;
+    return rc;
+}
+
+/* Nothing more is done for it. */
+static void withdraw(hop *h)
+{
+    od_rpc_call_fail(h->call, OD_GRPC_UNAUTHENTICATED, OD_E_UNAUTHENTICATED, FLOW_WITHDRAWN);
+    od_rpc_call_cancel(h->upstream);
+}
+
 static void begin(hop *h, od_msg *msg)
 {
     od_gateway *g = h->gateway;
@@ -376,13 +401,13 @@ static void begin(hop *h, od_msg *msg)
         unref(h);
         return;
     }
-    h->request = od_msg_ref(msg);
-    h->token = what.token;
-    rc = choose(h, &what, &err);
+    rc = keep_request(h, msg, &what, &err);
+    if (rc == OD_OK)
+        rc = choose(h, &what, &err);
     if (rc == OD_OK) {
         rc = open_upstream(h, &err);
         if (rc == OD_OK)
-            pass_on(h, msg);
+            pass_on(h, h->request);
         else
             refuse_unreached(h, rc, err.message);
     } else if (rc == OD_E_BUSY || (h->kind != OD_REPLY_BEGIN && !h->alone))
@@ -401,7 +426,10 @@ static void on_message(void *user, od_rpc_call *call, od_msg *msg)
         h->first = true;
         begin(h, msg);
     } else if (h->upstream && !h->upstream_gone) {
-        pass_on(h, msg);
+        if (od_rights_withdrawn(h->rights))
+            withdraw(h);
+        else
+            pass_on(h, msg);
     }
     od_msg_unref(msg);
 }

@@ -49,6 +49,7 @@ static void unref(pin *n)
     worker_entry_unref(n->worker);
     od_rpc_call_unref(n->anchor);
     od_msg_unref(n->rollback);
+    od_rights_unref(n->rights);
     od_free(n);
 }
 
@@ -152,15 +153,23 @@ static void connection_closed(void *arg)
     unref(n); /* the watch's */
 }
 
-void pins_expire(pins *p, int64_t now_ns)
+/* Whether N is idle for too long, at NOW_NS; 0: whether its rights were withdrawn. */
+static bool is_due(const pins *p, const pin *n, int64_t now_ns)
+{
+    if (now_ns == 0)
+        return od_rights_withdrawn(n->rights);
+    return p->idle_ns > 0 && n->users == 0 && now_ns - n->used_ns > p->idle_ns;
+}
+
+static void end_due(pins *p, int64_t now_ns)
 {
     pin *due;
 
     do {
         due = NULL;
         pthread_mutex_lock(&p->lock);
-        for (pin *n = p->idle_ns > 0 ? p->first : NULL; n && !due; n = n->next)
-            if (n->users == 0 && now_ns - n->used_ns > p->idle_ns)
+        for (pin *n = p->first; n && !due; n = n->next)
+            if (is_due(p, n, now_ns))
                 due = n;
         if (due)
             unlist(due);
@@ -170,6 +179,16 @@ void pins_expire(pins *p, int64_t now_ns)
             let_go(due);
         }
     } while (due);
+}
+
+void pins_expire(pins *p, int64_t now_ns)
+{
+    end_due(p, now_ns);
+}
+
+void pins_withdraw(pins *p)
+{
+    end_due(p, 0);
 }
 
 /* ---- adding ---- */
@@ -194,10 +213,9 @@ void pins_release(pins *p)
     pthread_mutex_unlock(&p->lock);
 }
 
-static od_code make_pin(pins *p, od_slice id, od_slice token, worker_entry *worker, od_rpc_call *call, pin **out,
-                        od_error *err)
+static od_code make_pin(pins *p, const pin_of *what, od_rpc_call *call, pin **out, od_error *err)
 {
-    const od_end_request end = {id, token};
+    const od_end_request end = {what->id, what->token};
     pin *n = od_calloc(1, sizeof *n);
     od_code rc;
 
@@ -207,10 +225,11 @@ static od_code make_pin(pins *p, od_slice id, od_slice token, worker_entry *work
     atomic_init(&n->refs, 1);
     n->owner = p;
     n->used_ns = od_clock_ns();
-    memcpy(n->id, id.data, id.len);
+    memcpy(n->id, what->id.data, what->id.len);
+    n->rights = od_rights_ref(what->rights);
     rc = od_end_request_encode(&end, &n->rollback, err);
-    atomic_fetch_add(&worker->refs, 1);
-    n->worker = worker;
+    atomic_fetch_add(&what->worker->refs, 1);
+    n->worker = what->worker;
     n->anchor = od_rpc_call_ref(call);
     return rc;
 }
@@ -222,7 +241,7 @@ static bool list(pin *n)
     bool go;
 
     pthread_mutex_lock(&p->lock);
-    go = !n->closed;
+    go = !n->closed && !od_rights_withdrawn(n->rights);
     if (go) {
         n->next = p->first;
         n->prev = &p->first;
@@ -235,10 +254,10 @@ static bool list(pin *n)
     return go;
 }
 
-od_code pins_add(pins *p, od_slice id, od_slice token, worker_entry *worker, od_rpc_call *call, od_error *err)
+od_code pins_add(pins *p, const pin_of *what, od_rpc_call *call, od_error *err)
 {
     pin *n = NULL;
-    od_code rc = make_pin(p, id, token, worker, call, &n, err);
+    od_code rc = make_pin(p, what, call, &n, err);
 
     if (rc == OD_OK) {
         atomic_fetch_add(&n->refs, 1); /* the watch's */
@@ -250,7 +269,7 @@ od_code pins_add(pins *p, od_slice id, od_slice token, worker_entry *worker, od_
         return OD_OK;
     pins_release(p);
     if (rc == OD_OK) {
-        rc = od_fail(err, OD_E_CONNECTION_LOST, "the client went away");
+        rc = od_fail(err, OD_E_CONNECTION_LOST, "the client went away, or its token was withdrawn");
         roll_back(n);
         let_go(n);
     } else if (n) {

@@ -2,6 +2,7 @@
 #include "query/gateway/flow.h"
 
 #include "base/alloc.h"
+#include "query/gateway/outward.h"
 #include "base/banned.h"
 
 static void relay(flow *f, const od_error *last);
@@ -231,11 +232,7 @@ static od_code open_upstream(flow *f, worker_entry *worker, unsigned attempt, od
     od_rpc_out out;
     od_code rc;
 
-    if (f->named) {
-        OD_TRY(od_execute_request_identify(f->request, &f->asked, f->id, &owner, &out, err));
-    } else {
-        od_rpc_out_whole(f->request, &out);
-    }
+    OD_TRY(outward_request(f, &owner, &out, err));
     atomic_store(&f->heard_ns, od_clock_ns());
     rc = od_rpc_call_open(f->call, &worker->endpoint, OD_PATH_EXECUTE, od_rpc_call_deadline(f->call), &upstream_events,
                           f, &upstream, err);
@@ -342,7 +339,10 @@ static void start_pinned(flow *f)
     od_slice id = f->asked.transaction_id;
     od_error err;
 
-    if (f->pin) {
+    if (f->pin && od_rights_check_transaction(f->rights, f->pin->rights, &err) != OD_OK) {
+        flow_refuse(f, err.code, err.message);
+        flow_close_end(f);
+    } else if (f->pin) {
         relay(f, NULL);
     } else if (f->gateway->worker) {
         start_local(f);

@@ -131,6 +131,22 @@ void od_gateway_drain(od_gateway *gateway)
     atomic_store(&gateway->draining, true);
 }
 
+void od_gateway_withdraw(od_gateway *gateway)
+{
+    size_t count;
+    flow **list = flow_map_list(gateway, &count);
+
+    for (size_t i = 0; i < count; i++) {
+        if (od_rights_withdrawn(list[i]->rights))
+            flow_end(list[i], OD_E_UNAUTHENTICATED, FLOW_WITHDRAWN);
+        flow_unref(list[i]);
+    }
+    od_free((void *)list);
+    pins_withdraw(gateway->pins);
+    if (gateway->worker)
+        od_worker_withdraw(gateway->worker);
+}
+
 void od_gateway_cancel_all(od_gateway *gateway, od_code code, const char *why)
 {
     size_t count;

@@ -122,6 +122,7 @@ static od_code open_feed(feeding *f, const od_ingest_metadata *m, od_error *err)
         rc = od_wtxn_use(f->worker, m->transaction_id, f->rights, &f->wtxn, err);
     od_feed_request request = {.database = m->database,
                                .txn = f->wtxn != NULL ? od_wtxn_txn(f->wtxn) : NULL,
+                               .rights = f->rights,
                                .table = m->staging_table,
                                .columns = columns,
                                .column_count = m->column_count,

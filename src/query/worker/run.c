@@ -221,7 +221,8 @@ static od_code execute(job *j, od_error *err)
                                     .describe_only = j->request.describe_only,
                                     .expected_catalog_version = j->request.expected_catalog_version,
                                     .parameters = j->request.parameters,
-                                    .txn = j->wtxn != NULL ? od_wtxn_txn(j->wtxn) : NULL};
+                                    .txn = j->wtxn != NULL ? od_wtxn_txn(j->wtxn) : NULL,
+                                    .rights = run->rights};
     busy(run, true);
     od_code rc = od_execution_start(run->worker->engine, &request, &execution, err);
     busy(run, false);

@@ -74,11 +74,10 @@ static od_code find_own(od_worker *worker, od_slice id, const od_rights *rights,
     *out = find_locked(worker, id);
     if (*out == NULL)
         return not_there(worker, id, err);
-    if (od_rights_same_bearer((*out)->rights, rights))
-        return OD_OK;
-    *out = NULL;
-    return od_fail(err, OD_E_PERMISSION, "the transaction was begun by another token than '%s'",
-                   od_rights_name(rights));
+    od_code rc = od_rights_check_transaction(rights, (*out)->rights, err);
+    if (rc != OD_OK)
+        *out = NULL;
+    return rc;
 }
 
 od_code od_wtxn_use(od_worker *worker, od_slice id, const od_rights *rights, od_wtxn **out, od_error *err)
@@ -274,7 +273,7 @@ static od_code open_txn(job *j, od_slice database, od_wtxn **out, od_error *err)
     w->rights = od_rights_ref(j->rights);
     w->used_ns = od_clock_ns();
     od_uuid_format(od_uuid_random(), w->id);
-    rc = od_txn_begin(j->worker->engine, database, &w->txn, err);
+    rc = od_txn_begin(j->worker->engine, database, w->rights, &w->txn, err);
     if (rc == OD_OK)
         rc = od_rpc_call_watch(j->call, connection_closed, w, &w->watch, err);
     if (rc != OD_OK) {

@@ -1,6 +1,7 @@
 #include "query/gateway/hybrid/run_internal.h"
 
 #include "base/alloc.h"
+#include "query/gateway/outward.h"
 #include "base/banned.h"
 
 /* ---- sites ---- */
@@ -13,11 +14,15 @@ static od_code connect_to(site *s, const worker_entry *worker, od_error *err)
                                  .execute_timeout_ms = g->execute_timeout_ms,
                                  .cancel_timeout_ms = g->cancel_timeout_ms,
                                  .tls = od_tls_ref(g->hybrid->tls)};
-    od_code rc;
+    od_secret owned = {0};
+    od_slice token;
+    od_code rc = outward_token(g, s->run->flow->rights, asked->access_token, &owned, &token, err);
 
     options.database = od_strndup((const char *)asked->database.data, asked->database.len);
-    rc = options.database ? od_secret_set(&options.token, asked->access_token, err)
-                          : od_fail(err, OD_E_NO_MEMORY, "out of memory for a fragment");
+    if (rc == OD_OK)
+        rc = options.database ? od_secret_set(&options.token, token, err)
+                              : od_fail(err, OD_E_NO_MEMORY, "out of memory for a fragment");
+    od_secret_release(&owned);
     if (rc == OD_OK)
         rc = od_remote_create(&options, &s->remote, err);
     od_remote_options_release(&options);
@@ -155,7 +160,7 @@ od_code site_open(hybrid_run *run, placement where, const plan_node *what, bool 
     } else {
         return open_remote(out, what, transaction, err);
     }
-    return transaction ? od_txn_begin(out->engine, out->database, &out->txn, err) : OD_OK;
+    return transaction ? od_txn_begin(out->engine, out->database, run->flow->rights, &out->txn, err) : OD_OK;
 }
 
 od_code site_commit(site *s, od_error *err)
@@ -216,6 +221,7 @@ od_code source_open(site *s, const site_query *query, source *out, od_error *err
                                               .describe_only = query->describe_only,
                                               .expected_catalog_version = query->expected_catalog_version,
                                               .txn = s->txn,
+                                              .rights = s->run->flow->rights,
                                               .parameters = query->parameters};
 
         rc = od_execution_start(s->engine, &request, &out->execution, err);

@@ -334,7 +334,7 @@ static void test_in_a_transaction(void **state)
     uint64_t rows;
     (void)state;
     assert_ok(run(engine, "CREATE TABLE t (i BIGINT)"));
-    assert_ok(od_txn_begin(engine, od_slice_str(""), &txn, &err));
+    assert_ok(od_txn_begin(engine, od_slice_str(""), NULL, &txn, &err));
     assert_ok(feed(engine, txn, "SELECT i FROM range(200000) r(i)", "INSERT INTO t FROM stage", &rows));
     assert_ok(feed(engine, txn, "SELECT i FROM range(10) r(i)", "INSERT INTO t FROM stage", &rows));
     assert_int_equal(rows, 10);

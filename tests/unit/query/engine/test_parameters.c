@@ -239,7 +239,7 @@ static void test_writes_and_transactions_take_them(void **state)
     assert_ok(run(engine, "CREATE TABLE t (i INTEGER, s VARCHAR)"));
     od_msg *values = payload_of(engine, "SELECT 1 AS \"1\", 'it''s' AS \"2\"", OD_FORMAT_NATIVE, false);
     assert_ok(run_with(engine, NULL, "INSERT INTO t VALUES (?, ?)", bytes_of(values)));
-    assert_ok(od_txn_begin(engine, od_slice_str(""), &txn, &err));
+    assert_ok(od_txn_begin(engine, od_slice_str(""), NULL, &txn, &err));
     assert_ok(run_with(engine, txn, "UPDATE t SET i = i + $1 WHERE s = $2", bytes_of(values)));
     assert_int_equal(ask_with(engine, txn, "SELECT count(*) FROM t WHERE i = $1 + 1 AND s = $2", bytes_of(values)), 1);
     assert_ok(od_txn_commit(txn, &err));

@@ -47,7 +47,7 @@ static od_code run_in(od_engine *engine, od_txn *txn, const char *sql, size_t *r
 static od_txn *begin(od_engine *engine)
 {
     od_txn *txn;
-    assert_ok(od_txn_begin(engine, od_slice_str(""), &txn, &err));
+    assert_ok(od_txn_begin(engine, od_slice_str(""), NULL, &txn, &err));
     return txn;
 }
 
