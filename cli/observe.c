@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "cli/cover.h"
 #include "cli/daemon.h"
 #include "cli/otlp.h"
 #include "http/server.h"
@@ -18,6 +19,8 @@ struct observe {
     od_about *about;
     od_rpc_method *methods; /* of the server, and those of ABOUT */
     od_http_route routes[1];
+    od_http_cover tls; /* of both pages, if COVERED */
+    bool covered;
     od_http_server *http; /* NULL: not wanted */
     otlp *otlp;           /* NULL: not wanted */
     od_gateway *gateway;  /* NULL: it has no console */
@@ -120,6 +123,7 @@ static od_code start_metrics(observe *o, od_error *err)
         .token = od_options_secret(o->options, OD_OPT_TOKEN),
         .routes = o->routes,
         .route_count = sizeof o->routes / sizeof *o->routes,
+        .cover = o->covered ? &o->tls : NULL,
     };
     od_code rc;
 
@@ -136,7 +140,7 @@ static od_code start_metrics(observe *o, od_error *err)
 
 static od_code start_console(observe *o, od_error *err)
 {
-    od_console_options options = {.gateway = o->gateway, .metrics = o->metrics};
+    od_console_options options = {.gateway = o->gateway, .metrics = o->metrics, .cover = o->covered ? &o->tls : NULL};
     od_code rc;
 
     if (!o->gateway) /* the option is not a worker's */
@@ -155,10 +159,12 @@ void observe_gateway(observe *o, od_gateway *gateway)
     o->gateway = gateway;
 }
 
-od_code observe_start(observe *o, od_error *err)
+od_code observe_start(observe *o, od_tls *tls, od_error *err)
 {
     od_code rc = otlp_start(o->metrics, &o->otlp, err);
 
+    o->tls = cover_of(tls);
+    o->covered = tls != NULL;
     if (rc == OD_OK)
         rc = start_metrics(o, err);
     return rc == OD_OK ? start_console(o, err) : rc;
@@ -168,8 +174,11 @@ static void log_url(const observe *o, const char *what, od_option listen, uint16
 {
     char url[400];
 
-    daemon_url(od_options_str(o->options, listen), port, false, url, sizeof url);
+    daemon_url(od_options_str(o->options, listen), port, o->covered, url, sizeof url);
     od_log(OD_LOG_INFO, o->role, what, "url=%s%s", url, path);
+    if (!o->covered && !od_listen_is_loopback(od_options_str(o->options, listen)))
+        od_log(OD_LOG_WARN, o->role, "a token passes this address in clear text: --tls-cert encrypts it", "url=%s",
+               url);
 }
 
 void observe_log(const observe *o)

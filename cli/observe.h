@@ -19,8 +19,9 @@ OD_MUST_CHECK od_code observe_serve(observe *o, od_rpc_server_options *out, od_e
 void observe_drain(observe *o);
 /* A gateway's: observe_start serves its console too, if that is wanted. */
 void observe_gateway(observe *o, od_gateway *gateway);
-/* Serves the metrics, if that is wanted. What they are read from has to live until observe_stop. */
-OD_MUST_CHECK od_code observe_start(observe *o, od_error *err);
+/* Serves the metrics, if that is wanted, with TLS (a server's; NULL: in clear text). It and what they are read from have to live
+ * until observe_stop. */
+OD_MUST_CHECK od_code observe_start(observe *o, od_tls *tls, od_error *err);
 /* Logs where; once the server is known to start. */
 void observe_log(const observe *o);
 /* From here on nothing is read. NULL allowed. */

@@ -76,7 +76,7 @@ static od_code serve(const od_options *options, observe *observer, od_gateway *g
     OD_TRY(observe_serve(observer, &rpc, err));
     OD_TRY(od_rpc_server_start(&rpc, &task.server, err));
     observe_gateway(observer, gateway);
-    OD_TRY(observe_start(observer, err));
+    OD_TRY(observe_start(observer, tls->server, err));
     daemon_run(&task);
 
 out:

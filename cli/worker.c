@@ -169,7 +169,7 @@ int command_worker(const od_options *options)
     OD_TRY(od_worker_watch(worker, observe_metrics(task.observe), &err));
     OD_TRY(observe_serve(task.observe, &rpc, &err));
     OD_TRY(od_rpc_server_start(&rpc, &task.server, &err));
-    OD_TRY(observe_start(task.observe, &err));
+    OD_TRY(observe_start(task.observe, tls.server, &err));
     if (od_options_str(options, OD_OPT_GATEWAY)[0])
         OD_TRY(join(options, engine, od_rpc_server_port(task.server), &tls, &m, &err));
     daemon_run(&task);

@@ -28,6 +28,8 @@ typedef enum {
 typedef struct {
     conn_state state;
     int fd;
+    void *cover; /* of the server's od_http_cover; NULL: clear text */
+    bool more;   /* of the cover's bytes some may be here that the socket tells nothing of */
     od_buf in, out;
     size_t out_at;
     bool keep; /* after what is being written */
@@ -45,8 +47,17 @@ struct od_http_server {
     uint8_t input[READ_SIZE];
 };
 
-static void drop(conn *c)
+static void uncover(const od_http_server *server, conn *c)
 {
+    if (c->cover)
+        server->options.cover->close(c->cover);
+    c->cover = NULL;
+    c->more = false;
+}
+
+static void drop(const od_http_server *server, conn *c)
+{
+    uncover(server, c);
     close(c->fd);
     od_buf_release(&c->in);
     od_buf_release(&c->out);
@@ -63,8 +74,9 @@ static void wait_for_request(const od_http_server *server, conn *c)
 
 /* ---- writing ---- */
 
-static void start_closing(conn *c)
+static void start_closing(const od_http_server *server, conn *c)
 {
+    uncover(server, c);
     od_buf_release(&c->in);
     od_buf_release(&c->out);
     (void)shutdown(c->fd, SHUT_WR);
@@ -72,11 +84,21 @@ static void start_closing(conn *c)
     c->until = od_deadline_in_ms(LINGER_MS);
 }
 
-/* Sends what is left. False: the connection is dropped, or not done. */
-static bool write_out(conn *c)
+static ssize_t write_some(const od_http_server *server, conn *c)
 {
+    const uint8_t *from = c->out.data + c->out_at;
+    size_t len = c->out.len - c->out_at;
+
+    return c->cover ? server->options.cover->write(c->cover, from, len) : send(c->fd, from, len, MSG_NOSIGNAL);
+}
+
+/* Sends what is left. False: the connection is dropped, or not done. */
+static bool write_out(const od_http_server *server, conn *c)
+{
+    int errnum;
+
     while (c->out_at < c->out.len) {
-        ssize_t n = send(c->fd, c->out.data + c->out_at, c->out.len - c->out_at, MSG_NOSIGNAL);
+        ssize_t n = write_some(server, c);
 
         if (n > 0) {
             c->out_at += (size_t)n;
@@ -84,9 +106,15 @@ static bool write_out(conn *c)
             continue;
         } else {
             if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK))
-                drop(c);
+                drop(server, c);
             return false;
         }
+    }
+    errnum = c->cover ? server->options.cover->flush(c->cover) : 0;
+    if (errnum != 0) {
+        if (errnum != EAGAIN)
+            drop(server, c);
+        return false;
     }
     c->out.len = c->out_at = 0;
     return true;
@@ -131,10 +159,10 @@ static void go_on(const od_http_server *server, conn *c)
 {
     while (c->state != CONN_FREE) {
         if (c->state == CONN_WRITING) {
-            if (!write_out(c))
+            if (!write_out(server, c))
                 return;
             if (!c->keep) {
-                start_closing(c);
+                start_closing(server, c);
                 return;
             }
             wait_for_request(server, c);
@@ -144,22 +172,31 @@ static void go_on(const od_http_server *server, conn *c)
     }
 }
 
+static ssize_t read_some(od_http_server *server, conn *c)
+{
+    ssize_t n = c->cover ? server->options.cover->read(c->cover, server->input, sizeof server->input)
+                         : recv(c->fd, server->input, sizeof server->input, 0);
+
+    c->more = c->cover && n > 0;
+    return n;
+}
+
 static void read_in(od_http_server *server, conn *c)
 {
-    ssize_t n = recv(c->fd, server->input, sizeof server->input, 0);
+    ssize_t n = read_some(server, c);
     od_error err;
 
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return;
     if (n <= 0) {
-        drop(c);
+        drop(server, c);
         return;
     }
     if (c->state == CONN_CLOSING)
         return;
     /* Never more than a request may be and one read: nothing is read while a response waits to be taken. */
     if (od_buf_append(&c->in, server->input, (size_t)n, &err) != OD_OK) {
-        drop(c);
+        drop(server, c);
         return;
     }
     if (c->state == CONN_IDLE)
@@ -183,7 +220,7 @@ static conn *find_place(od_http_server *server)
             oldest = c;
     }
     if (oldest)
-        drop(oldest);
+        drop(server, oldest);
     return oldest;
 }
 
@@ -202,13 +239,26 @@ static void accept_some(od_http_server *server)
         }
         *c = (conn){.fd = fd};
         wait_for_request(server, c);
+        if (server->options.cover) {
+            c->cover = server->options.cover->open(server->options.cover->arg, fd);
+            if (!c->cover)
+                drop(server, c);
+        }
     }
+}
+
+static short awaited(const od_http_server *server, const conn *c)
+{
+    if (c->state == CONN_WRITING)
+        return POLLOUT;
+    return c->cover && server->options.cover->unsent(c->cover) ? POLLIN | POLLOUT : POLLIN;
 }
 
 /* Fills ITEMS with what is waited for; *timeout: until when, at most. */
 static nfds_t plan(od_http_server *server, struct pollfd *items, conn **of, int *timeout)
 {
     od_deadline until = OD_DEADLINE_NEVER;
+    bool at_once = false;
     nfds_t count = 2;
 
     items[0] = (struct pollfd){.fd = server->wake, .events = POLLIN};
@@ -218,11 +268,12 @@ static nfds_t plan(od_http_server *server, struct pollfd *items, conn **of, int 
 
         if (c->state == CONN_FREE)
             continue;
-        items[count] = (struct pollfd){.fd = c->fd, .events = c->state == CONN_WRITING ? POLLOUT : POLLIN};
+        items[count] = (struct pollfd){.fd = c->fd, .events = awaited(server, c)};
         of[count++] = c;
         until = od_deadline_min(until, c->until);
+        at_once = at_once || (c->more && c->state != CONN_WRITING);
     }
-    *timeout = od_deadline_poll_ms(until);
+    *timeout = at_once ? 0 : od_deadline_poll_ms(until);
     return count;
 }
 
@@ -243,10 +294,10 @@ static void *serve(void *arg)
         for (nfds_t i = 2; i < count; i++) {
             if (items[i].revents && of[i]->state == CONN_WRITING)
                 go_on(server, of[i]);
-            else if (items[i].revents)
+            else if (items[i].revents || (of[i]->more && of[i]->state != CONN_WRITING))
                 read_in(server, of[i]);
             if (of[i]->state != CONN_FREE && od_deadline_passed(of[i]->until))
-                drop(of[i]);
+                drop(server, of[i]);
         }
         if (items[1].revents)
             accept_some(server);
@@ -313,7 +364,7 @@ void od_http_server_free(od_http_server *server)
     }
     for (size_t i = 0; i < CONNECTIONS; i++) {
         if (server->conns[i].state != CONN_FREE)
-            drop(&server->conns[i]);
+            drop(server, &server->conns[i]);
     }
     if (server->listener >= 0)
         close(server->listener);

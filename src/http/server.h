@@ -11,6 +11,8 @@
 #ifndef OD_HTTP_SERVER_H
 #define OD_HTTP_SERVER_H
 
+#include <sys/types.h>
+
 #include "base/secret.h"
 #include "http/parse.h"
 
@@ -38,11 +40,26 @@ typedef struct {
     void *arg;
 } od_http_route;
 
+/* What the bytes of connections go through, where they are not to pass in clear text: TLS, of a room that this one does not see. All is
+ * called on the server's thread. CONN is what OPEN gave. */
+typedef struct {
+    void *arg;
+    void *(*open)(void *arg, int fd); /* for a connected socket, which stays the server's; NULL: memory is out */
+    /* As recv and send on a socket that never blocks, also while a handshake goes on. EAGAIN: the socket is waited for, to become readable
+     * or, while `unsent` is true, writable. What is written may still have to be flushed. */
+    ssize_t (*read)(void *conn, void *to, size_t len);
+    ssize_t (*write)(void *conn, const void *from, size_t len);
+    int (*flush)(void *conn); /* 0, EAGAIN, or why it cannot be */
+    bool (*unsent)(void *conn);
+    void (*close)(void *conn); /* tells the peer, if that can be done at once */
+} od_http_cover;
+
 typedef struct {
     const char *listen;          /* "HOST:PORT", "[::1]:PORT"; port 0 picks a free one */
     const od_secret *token;      /* borrowed; NULL or empty: none is needed */
     const od_http_route *routes; /* borrowed */
     size_t route_count;
+    const od_http_cover *cover; /* borrowed; NULL: clear text */
     size_t max_body;            /* of a request; 0: it may have none */
     int64_t request_timeout_ms; /* 0: 10,000 */
     int64_t idle_timeout_ms;    /* 0: 30,000 */

@@ -21,6 +21,7 @@ typedef struct {
     const char *listen;  /* "HOST:PORT"; borrowed */
     od_gateway *gateway; /* borrowed, as METRICS is: until od_console_free. Its tokens are the console's */
     od_metrics *metrics;
+    const od_http_cover *cover; /* borrowed; NULL: clear text */
 } od_console_options;
 
 typedef struct od_console od_console;

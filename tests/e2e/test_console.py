@@ -3,12 +3,15 @@
 import http.client
 import json
 import re
+import socket
+import ssl
 import subprocess
 import urllib.parse
 
 import browser
 import pytest
 import services
+import tls_files
 
 TOKEN = "the token & its=odd %characters"
 ENDLESS = "SELECT count(*) FROM range(10000000000) a, range(1000) b WHERE a.range + b.range = -1"
@@ -26,14 +29,15 @@ def console_url(daemon):
 class Script:
     """A program that talks to the console, as one with the token or as a browser with a cookie might."""
 
-    def __init__(self, url, **headers):
-        self.url, self.headers = urllib.parse.urlsplit(url), headers
+    def __init__(self, url, tls=None, **headers):
+        self.url, self.tls, self.headers = urllib.parse.urlsplit(url), tls, headers
 
     def __call__(self, method, path, body=None, **headers):
         headers = {k.replace("_", "-"): v for k, v in {**self.headers, **headers}.items()}
         if self.url.scheme == "https":
-            raise NotImplementedError
-        connection = http.client.HTTPConnection(self.url.netloc, timeout=30)
+            connection = http.client.HTTPSConnection(self.url.netloc, timeout=30, context=self.tls)
+        else:
+            connection = http.client.HTTPConnection(self.url.netloc, timeout=30)
         try:
             connection.request(method, path, body, headers)
             answer = connection.getresponse()
@@ -96,10 +100,11 @@ def test_a_long_query_is_seen_and_cancelled_in_the_browser():
 
             client = start_query(stack.gateway, MARKUP)
             page.wait(RUNNING + " === 1", what="the query")
-            row = page.text("#running tbody tr")
             # What the query says is text: no element is made of it, and nothing is fetched.
             assert page.text("#running tbody code") == MARKUP
-            assert "running" in row and "m" in row and stack.worker.url.split("//")[1] in row
+            page.wait("document.querySelector('#running tbody .pill').innerText === 'running'", what="a worker has it")
+            row = page.text("#running tbody tr")
+            assert "m" in row and stack.worker.url.split("//")[1] in row
             assert page.eval("document.querySelectorAll('#running script, #running img, #running b').length") == 0
             assert page.eval("document.title") == "OpenDuck console: 1 running"
 
@@ -185,9 +190,12 @@ def test_the_clients_statement_ends_as_an_interrupted_one(served):
     ask = bearer(console_url(served))
     with served.client(TOKEN) as c:
         call = c.call(ENDLESS, execution_id="to be ended", database="m")
-        services.wait_until(lambda: ask("GET", "/api/status")[1]["running"], 10, "it runs")
-        (row,) = ask("GET", "/api/status")[1]["running"]
-        assert (row["id"], row["database"], row["sql"], row["waiting"]) == ("to be ended", "m", ENDLESS, False)
+
+        def running():
+            return [row for row in ask("GET", "/api/status")[1]["running"] if not row["waiting"]]
+
+        (row,) = services.wait_until(running, 10, "it runs")
+        assert (row["id"], row["database"], row["sql"]) == ("to be ended", "m", ENDLESS)
         assert row["client"].startswith("127.0.0.1:")
         assert ask("POST", "/api/cancel", "execution=to+be%20ended")[:2] == (200, {"cancelled": "yes"})
         assert services.Answer(list(call)).error.sql_state == "57014"
@@ -262,3 +270,83 @@ def test_only_loopback_without_a_token():
         done = fails("--console-listen", s.url.removeprefix("http://"))
         assert done.returncode == 1 and "--console-listen: cannot listen on" in done.stderr
         assert "console" not in s.stderr()
+
+
+# ---------------------------------------------------------------- TLS
+
+
+def trusting(*protocols):
+    context = ssl.create_default_context(cafile=tls_files.path("ca.pem"))
+    if protocols:
+        context.set_alpn_protocols(protocols)
+    return context
+
+
+@pytest.fixture(scope="module")
+def encrypted():
+    """A gateway with both pages, over TLS."""
+    files = ["--tls-cert", tls_files.path("server.pem"), "--tls-key", tls_files.path("server.key")]
+    pages = ["--console-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"]
+    with services.Gateway([], *pages, *files, token=TOKEN) as gateway:
+        yield gateway
+
+
+def dial(url, *protocols):
+    to = urllib.parse.urlsplit(url)
+    raw = socket.create_connection((to.hostname, to.port), timeout=30)
+    return trusting(*protocols).wrap_socket(raw, server_hostname=to.hostname)
+
+
+def read_all(connection):
+    got = b""
+    while data := connection.recv(65536):
+        got += data
+    return got
+
+
+def test_both_pages_speak_tls_only(encrypted):
+    url = console_url(encrypted)
+    metrics = re.search(r"msg=metrics url=(\S+)/metrics", encrypted.stderr())[1]
+    assert url.startswith("https://") and metrics.startswith("https://")
+    ask = Script(url, trusting(), Authorization="Bearer " + TOKEN)
+    assert ask("GET", "/api/status")[0] == 200
+    status, text, _ = Script(metrics, trusting(), Authorization="Bearer " + TOKEN)("GET", "/metrics")
+    assert status == 200 and "openduck_build_info" in text
+    status, _, headers = ask("POST", "/login", urllib.parse.urlencode({"token": TOKEN}), Origin=url)
+    assert status == 200 and headers["set-cookie"].endswith("; HttpOnly; SameSite=Strict; Secure")
+    for page in (url, metrics):
+        with socket.create_connection(page.removeprefix("https://").split(":"), timeout=30) as plain:
+            plain.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert read_all(plain)[:1] in (b"", b"\x15"), "an alert at most"
+    with pytest.raises(ssl.SSLCertVerificationError):
+        Script(url, ssl.create_default_context())("GET", "/")
+
+
+def test_requests_in_one_flood_and_byte_by_byte_over_tls(encrypted):
+    url = console_url(encrypted)
+    with pytest.raises(ssl.SSLError, match=r"(?i)no application protocol"):
+        dial(url, "h2")
+    with dial(url, "h2", "http/1.1") as c:
+        assert c.selected_alpn_protocol() == "http/1.1"
+        body = "token=" + "x" * 12000
+        post = "POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+        last = "GET /console.js HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        c.sendall((post * 5 + last).encode())
+        got = read_all(c)
+        assert got.count(b"HTTP/1.1 403 Forbidden") == 5 and got.count(b"HTTP/1.1 200 OK") == 1
+        assert got.rstrip().endswith(b"poll();")
+    with dial(url) as c:
+        for i in range(len(last)):
+            c.sendall(last[i : i + 1].encode())
+        assert read_all(c).rstrip().endswith(b"poll();")
+
+
+def test_the_browser_uses_the_console_over_tls(encrypted):
+    with browser.Browser(insecure=True) as page:
+        sign_in(page, console_url(encrypted))
+        see(page)
+        assert page.errors == []
+        (cookie,) = page.send("Network.getCookies")["cookies"]
+        assert cookie["secure"] and cookie["httpOnly"] and cookie["sameSite"] == "Strict"
+        assert page.eval("document.cookie") == "" and TOKEN not in page.eval("document.documentElement.outerHTML")
+        assert page.eval("localStorage.length + sessionStorage.length") == 0

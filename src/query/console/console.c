@@ -21,6 +21,7 @@ struct od_console {
     od_gateway *gateway;
     sampler *sampler;
     od_http_server *http;
+    bool covered; /* what passes is encrypted */
     od_http_route routes[PAGE_FILES + ROUTES];
     /* the server's thread's own */
     sessions sessions;
@@ -158,14 +159,16 @@ static void log_refusal(od_console *c)
     od_log(OD_LOG_WARN, "console", "a wrong token was tried", "path=/login");
 }
 
-static od_code set_cookie(const od_http_request *request, const char *id, int seconds, od_http_response *response)
+static od_code set_cookie(const od_console *c, const od_http_request *request, const char *id, int seconds,
+                          od_http_response *response)
 {
     char name[GUARD_COOKIE_NAME];
     od_error err;
 
     guard_cookie_name(request->head, name);
     return od_buf_printf(&response->headers, &err,
-                         "Set-Cookie: %s=%s; Path=/; Max-Age=%d; HttpOnly; SameSite=Strict\r\n", name, id, seconds);
+                         "Set-Cookie: %s=%s; Path=/; Max-Age=%d; HttpOnly; SameSite=Strict%s\r\n", name, id, seconds,
+                         c->covered ? "; Secure" : "");
 }
 
 static void login(void *arg, const od_http_request *request, od_http_response *response)
@@ -193,7 +196,7 @@ static void login(void *arg, const od_http_request *request, od_http_response *r
     rc = sessions_begin(&c->sessions, rights, od_clock_ns(), id, &err);
     od_rights_unref(rights);
     if (rc == OD_OK)
-        rc = set_cookie(request, id, SESSION_LIFE_S, response);
+        rc = set_cookie(c, request, id, SESSION_LIFE_S, response);
     explicit_bzero(id, sizeof id);
     if (rc == OD_OK)
         answer(response, 200, "signed_in", "yes");
@@ -210,7 +213,7 @@ static void logout(void *arg, const od_http_request *request, od_http_response *
         return;
     if (who.session)
         sessions_end(who.session);
-    if (set_cookie(request, "", 0, response) == OD_OK)
+    if (set_cookie(c, request, "", 0, response) == OD_OK)
         answer(response, 200, "signed_in", "no");
     else
         give_up(response);
@@ -311,7 +314,7 @@ static void fill_routes(od_console *c)
 od_code od_console_start(const od_console_options *options, od_console **out, od_error *err)
 {
     od_console *c = NULL;
-    od_http_server_options http = {.listen = options->listen, .max_body = BODY_MAX};
+    od_http_server_options http = {.listen = options->listen, .max_body = BODY_MAX, .cover = options->cover};
     od_code rc;
 
     *out = NULL;
@@ -319,6 +322,7 @@ od_code od_console_start(const od_console_options *options, od_console **out, od
     if (!c)
         return od_fail(err, OD_E_NO_MEMORY, "out of memory for the console");
     c->gateway = options->gateway;
+    c->covered = options->cover != NULL;
     if (!needs_token(c) && !od_listen_is_loopback(options->listen))
         OD_TRY(od_listen_check(options->listen, NULL, err));
     OD_TRY(sampler_create(options->metrics, &c->sampler, err));

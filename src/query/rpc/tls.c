@@ -17,7 +17,8 @@
 
 /* Of TLS 1.2: those that HTTP/2 allows (RFC 9113, 9.2.2). TLS 1.3 has good ones only. */
 static const char CIPHERS[] = "ECDHE+AESGCM:ECDHE+CHACHA20";
-static const unsigned char ALPN[] = {2, 'h', '2'};
+const unsigned char od_tls_alpn_h2[3] = {2, 'h', '2'};
+const unsigned char od_tls_alpn_http1[9] = {8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
 
 struct od_tls {
     atomic_uint refs;
@@ -145,13 +146,15 @@ out:
 
 /* ---- the context ---- */
 
-static int select_h2(SSL *ssl, const unsigned char **out, unsigned char *out_len, const unsigned char *in,
-                     unsigned in_len, void *unused)
+/* Of what the client offers it takes the one that the connection is for. */
+static int select_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len, const unsigned char *in,
+                           unsigned in_len, void *unused)
 {
+    const unsigned char *ours = SSL_get_app_data(ssl);
     unsigned char *chosen;
 
-    (void)ssl, (void)unused;
-    if (SSL_select_next_proto(&chosen, out_len, ALPN, sizeof ALPN, in, in_len) != OPENSSL_NPN_NEGOTIATED)
+    (void)unused;
+    if (SSL_select_next_proto(&chosen, out_len, ours, ours[0] + 1U, in, in_len) != OPENSSL_NPN_NEGOTIATED)
         return SSL_TLSEXT_ERR_ALERT_FATAL;
     *out = chosen;
     return SSL_TLSEXT_ERR_OK;
@@ -171,12 +174,12 @@ static bool configure(SSL_CTX *ctx, const od_tls *tls)
     if (SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) != 1 || SSL_CTX_set_cipher_list(ctx, CIPHERS) != 1)
         return false;
     if (tls->server) {
-        SSL_CTX_set_alpn_select_cb(ctx, select_h2, NULL);
+        SSL_CTX_set_alpn_select_cb(ctx, select_protocol, NULL);
         SSL_CTX_set_verify(ctx, tls->ca ? verify : SSL_VERIFY_NONE, NULL);
         return true;
     }
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
-    return SSL_CTX_set_alpn_protos(ctx, ALPN, sizeof ALPN) == 0;
+    return SSL_CTX_set_alpn_protos(ctx, od_tls_alpn_h2, sizeof od_tls_alpn_h2) == 0;
 }
 
 static od_code make_context(const od_tls *tls, SSL_CTX **out, od_error *err)

@@ -31,9 +31,10 @@ struct od_tls_conn {
     SSL *ssl;
     int fd;
     bool server, shaken;
-    bool fresh;   /* the socket may be read */
-    bool heard;   /* the peer's first byte has come */
-    bool foreign; /* and it was not of TLS */
+    const unsigned char *alpn; /* what is spoken */
+    bool fresh;                /* the socket may be read */
+    bool heard;                /* the peer's first byte has come */
+    bool foreign;              /* and it was not of TLS */
     bool eof;
     int ended; /* how reading ended: 0 or an errno, once over is set */
     bool over;
@@ -199,6 +200,7 @@ static bool set_up(od_tls_conn *conn, od_tls *tls, const char *host)
         BIO_free(bio);
         return false;
     }
+    SSL_set_app_data(conn->ssl, (void *)(uintptr_t)conn->alpn);
     BIO_set_data(bio, conn);
     BIO_set_init(bio, 1);
     SSL_set_bio(conn->ssl, bio, bio);
@@ -211,7 +213,8 @@ static bool set_up(od_tls_conn *conn, od_tls *tls, const char *host)
     return true;
 }
 
-od_code od_tls_conn_create(od_tls *tls, int fd, const char *host, od_tls_conn **out, od_error *err)
+static od_code create(od_tls *tls, int fd, const char *host, const unsigned char *alpn, od_tls_conn **out,
+                      od_error *err)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     od_tls_conn *conn = od_calloc(1, sizeof *conn);
@@ -221,6 +224,7 @@ od_code od_tls_conn_create(od_tls *tls, int fd, const char *host, od_tls_conn **
     if (conn) {
         conn->fd = fd;
         conn->server = od_tls_is_server(tls);
+        conn->alpn = alpn;
     }
     if (!conn || !set_up(conn, tls, host)) {
         ERR_clear_error();
@@ -229,6 +233,16 @@ od_code od_tls_conn_create(od_tls *tls, int fd, const char *host, od_tls_conn **
     }
     *out = conn;
     return OD_OK;
+}
+
+od_code od_tls_conn_create(od_tls *tls, int fd, const char *host, od_tls_conn **out, od_error *err)
+{
+    return create(tls, fd, host, od_tls_alpn_h2, out, err);
+}
+
+od_code od_tls_conn_create_http1(od_tls *tls, int fd, od_tls_conn **out, od_error *err)
+{
+    return create(tls, fd, NULL, od_tls_alpn_http1, out, err);
 }
 
 void od_tls_conn_free(od_tls_conn *conn)
@@ -312,13 +326,15 @@ static void answer_foreigner(const od_tls_conn *conn)
     (void)od_socket_write(conn->fd, &answer, 1);
 }
 
-static bool agreed_on_h2(od_tls_conn *conn)
+static bool agreed(od_tls_conn *conn)
 {
     const unsigned char *protocol;
     unsigned len;
 
     SSL_get0_alpn_selected(conn->ssl, &protocol, &len);
-    if (len == 2 && memcmp(protocol, "h2", 2) == 0)
+    if (len == conn->alpn[0] && memcmp(protocol, conn->alpn + 1, len) == 0)
+        return true;
+    if (len == 0 && conn->alpn == od_tls_alpn_http1)
         return true;
     say(conn, "the peer does not speak HTTP/2 over TLS", "");
     return false;
@@ -354,7 +370,7 @@ od_tls_step od_tls_conn_handshake(od_tls_conn *conn)
         return OD_TLS_AGAIN;
     conn->shaken = true;
     conn->fresh = false;
-    return agreed_on_h2(conn) ? OD_TLS_DONE : OD_TLS_FAILED;
+    return agreed(conn) ? OD_TLS_DONE : OD_TLS_FAILED;
 }
 
 /* ---- bytes ---- */
