@@ -4,9 +4,11 @@ import collections
 import itertools
 import os
 import pathlib
+import re
 import shutil
 import tempfile
 
+import duckdb
 import services
 
 from twin.script import generate
@@ -57,12 +59,30 @@ class Arena:
         return Side(services.duck(**self.config), services.attach_sql(self.server.url), remote=True)
 
 
+ORPHANS = """SELECT count(*) FROM duckdb_constraints() c WHERE constraint_type = 'FOREIGN KEY' AND NOT EXISTS (FROM
+duckdb_tables() t WHERE (t.database_name, t.schema_name, t.table_name) = (c.database_name, c.schema_name,
+c.referenced_table))"""
+
+
+def breaks(side, step, outcome):
+    """Whether a statement broke DuckDB itself. So does what leaves a foreign key without its other table: DuckDB 1.5.5
+    sometimes lets a table go that is referred to, and its next checkpoint waits for it forever."""
+    if outcome.error in ("InternalException", "FatalException"):
+        return True
+    if outcome.error or not re.search(r"\b(DROP|RENAME|REPLACE|COMMIT|ROLLBACK)\b", step.sql):
+        return False
+    try:
+        return side.con.execute(ORPHANS).fetchone() != (0,)
+    except duckdb.Error:  # an aborted transaction
+        return False
+
+
 def session(arena, number, count):
     """The entries of one session, as the reference ran them. It ends early before a statement that breaks DuckDB
     itself: there is nothing to compare then."""
     side, script = arena.plain(), []
     for step, outcome in generate(number, count, side):
-        if outcome.error in ("InternalException", "FatalException"):
+        if breaks(side, step, outcome):
             side.close()
             return script
         script.append(Entry(step, outcome, None))
