@@ -78,10 +78,11 @@ def start_worker(path, gateway, listen="127.0.0.1:0"):
 def kill_workers(workers, end, start):
     """Kills one of WORKERS each second, and starts it again, until END. How many."""
     rnd = random.Random(1)
-    kills, returning = 0, {}
+    kills, returning, due = 0, {}, time.monotonic()
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        while time.monotonic() < end:
-            time.sleep(1)
+        while due + 1 < end:
+            due += 1
+            time.sleep(max(0, due - time.monotonic()))
             for i in [i for i, worker in returning.items() if worker.done()]:
                 workers[i] = returning.pop(i).result()
             there = [i for i in range(WORKERS) if i not in returning]
