@@ -89,18 +89,24 @@ static od_code databases_fill(const od_options *options, databases *d, od_error 
     return OD_OK;
 }
 
-od_code daemon_open_engine(const od_options *options, od_engine **out, od_error *err)
+od_code daemon_open_engine(const od_options *options, bool lakes, od_engine **out, od_error *err)
 {
     const char *memory_limit = od_options_str(options, OD_OPT_MEMORY_LIMIT);
+    const char *extensions = lakes ? od_options_str(options, OD_OPT_EXTENSION_DIRECTORY) : "";
+    od_engine_lake lake = {.metadata = ""};
     databases d = {0};
     od_engine_options engine;
     od_code rc;
 
     *out = NULL;
+    if (lakes)
+        OD_TRY(daemon_lake(options, &lake, err));
     OD_TRY(databases_fill(options, &d, err));
     engine = (od_engine_options){
         .databases = d.list,
         .database_count = d.count,
+        .lake = lake.metadata[0] ? &lake : NULL,
+        .extensions = extensions[0] ? extensions : NULL,
         .read_only = od_options_bool(options, OD_OPT_READ_ONLY),
         .threads = (unsigned)od_options_int(options, OD_OPT_THREADS),
         .memory_limit = memory_limit[0] ? memory_limit : NULL,

@@ -157,7 +157,7 @@ int command_worker(const od_options *options)
     task.drain = stop_announcing;
     OD_TRY(daemon_tokens_open(options, false, true, &tokens, &err));
     task.tokens = worker_options.tokens = tokens;
-    OD_TRY(daemon_open_engine(options, &engine, &err));
+    OD_TRY(daemon_open_engine(options, true, &engine, &err));
     worker_options.engine = engine;
     OD_TRY(od_worker_create(&worker_options, &worker, &err));
     task.withdraw = withdraw_worker;

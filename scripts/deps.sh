@@ -179,6 +179,17 @@ install_venv() {
     done
 }
 
+# DuckDB's extensions among the wheels, laid out as its setting extension_directory wants them.
+link_extensions() {
+    local file dir platform
+    platform=$("$deps/venv/bin/python" -c 'import duckdb; print(duckdb.sql("PRAGMA platform").fetchone()[0])')
+    for file in "$deps"/venv/lib/python3*/site-packages/duckdb_extension_*/extensions/v*/*.duckdb_extension; do
+        dir=$deps/extensions/$(basename "$(dirname "$file")")/$platform
+        mkdir -p "$dir"
+        ln -sf "$file" "$dir/"
+    done
+}
+
 # fetch_sdist NAME VERSION SHA256: a Python source archive, unpacked in $work/sdist without running
 # its build: the stand-in back end only answers pip's question for metadata.
 fetch_sdist() {
@@ -272,6 +283,7 @@ trap 'rm -rf "$work"' EXIT
 
 install_debs
 install_venv
+link_extensions
 install_duckdb_library
 install_node_modules
 install_crates

@@ -5,6 +5,7 @@
 #include "duckdb/main/capi/capi_internal.hpp"
 #include "duckdb/main/prepared_statement_data.hpp"
 #include "duckdb/planner/planner.hpp"
+#include "server/confine.hpp"
 #include "server/limit.hpp"
 #include "server/outline.hpp"
 #include "server/read.hpp"
@@ -111,8 +112,40 @@ bool OutlineOf(const char *sql, uint64_t len, const od_outline_sink *sink, char 
 	}
 }
 
-const od_engine_host HOST = {ValueOf,     Flatten,    Rebind,        Describe, Install,
-                             SetStreamOf, SetLimitOf, ReadStatement, OutlineOf};
+bool CatalogVersionOf(void *connection, const char *database, uint64_t *version) {
+	try {
+		auto &context = *reinterpret_cast<duckdb::Connection *>(connection)->context;
+		duckdb::optional_idx found;
+		context.RunFunctionInTransaction(
+		    [&]() { found = duckdb::Catalog::GetCatalog(context, database).GetCatalogVersion(context); });
+		*version = found.IsValid() ? found.GetIndex() : 0;
+		return found.IsValid();
+	} catch (...) {
+		return false; // the statement that comes next says why
+	}
+}
+
+bool ConfineOf(void *connection, char *why, size_t size) {
+	try {
+		Confine(*reinterpret_cast<duckdb::Connection *>(connection)->context);
+		return true;
+	} catch (const std::exception &ex) {
+		snprintf(why, size, "%s", duckdb::ErrorData(ex).Message().c_str());
+		return false;
+	}
+}
+
+bool ConfineClientOf(void *connection) {
+	try {
+		MarkConfined(*reinterpret_cast<duckdb::Connection *>(connection)->context);
+		return true;
+	} catch (...) {
+		return false;
+	}
+}
+
+const od_engine_host HOST = {ValueOf,    Flatten,       Rebind,    Describe,         Install,   SetStreamOf,
+                             SetLimitOf, ReadStatement, OutlineOf, CatalogVersionOf, ConfineOf, ConfineClientOf};
 
 } // namespace
 } // namespace openduck

@@ -15,6 +15,13 @@ typedef struct {
     const char *path; /* a file, or ":memory:" */
 } od_engine_database;
 
+/* A DuckLake. Other processes may have it too, unless its metadata is a DuckDB file. */
+typedef struct {
+    const char *name;     /* as clients call it */
+    const char *metadata; /* "postgres:..." or "mysql:..." with a connection string, "sqlite:FILE", or a DuckDB file */
+    const char *data;     /* the directory of its files */
+} od_engine_lake;
+
 /* Rows for DuckDB's threads, in order: each thread opens a reader, and asks it until there are no more. */
 typedef enum {
     OD_STREAM_ROWS,
@@ -97,11 +104,19 @@ typedef struct {
                            void *arg, bool *only_reads);
     /* Tells SINK what SQL is made of. False: WHY. */
     bool (*outline)(const char *sql, uint64_t len, const od_outline_sink *sink, char *why, size_t size);
+    /* The version of DATABASE's catalog, as the transaction of a duckdb_connection that is idle sees it, or would. False: it has none. */
+    bool (*catalog_version)(void *connection, const char *database, uint64_t *version);
+    /* Keeps SQL of clients from what extensions of DuckDB reach by themselves, files and hosts: nothing can be attached through them any more,
+     * and a duckdb_connection that is a client's has no use of their functions. False: WHY; no memory. */
+    bool (*confine)(void *connection, char *why, size_t size);
+    bool (*confine_client)(void *connection);
 } od_engine_host;
 
 typedef struct {
     const od_engine_database *databases;
-    size_t database_count; /* 0: one in-memory database called "memory" */
+    size_t database_count;      /* 0, and no lake: one in-memory database called "memory" */
+    const od_engine_lake *lake; /* the last of the databases; NULL: there is none */
+    const char *extensions;     /* the directory of DuckDB's extensions; NULL: its own choice */
     bool read_only;
     unsigned threads;           /* 0: as many as cores */
     const char *memory_limit;   /* NULL: DuckDB's default */
@@ -114,7 +129,9 @@ typedef struct {
 typedef struct od_engine od_engine;
 typedef struct od_execution od_execution; /* one statement being run; one thread, but for _interrupt */
 
-/* OD_E_IO, OD_E_CORRUPT, OD_E_BUSY (locked by another process) name the database and its path. */
+/* OD_E_IO, OD_E_CORRUPT, OD_E_BUSY (locked by another process) name the database and its path. A lake's extensions are loaded from
+ * where DuckDB has them installed. Without external access SQL reaches the files of the lake's directory, and no others; that
+ * needs a host. */
 OD_MUST_CHECK od_code od_engine_open(const od_engine_options *options, od_engine **out, od_error *err);
 void od_engine_close(od_engine *engine); /* NULL allowed; no execution may be left */
 size_t od_engine_database_count(const od_engine *engine);
@@ -128,8 +145,9 @@ OD_MUST_CHECK od_code od_engine_outline(const od_engine *engine, od_slice sql, c
                                         od_error *err);
 
 /* Changes whenever a statement that may have changed a catalog begins or ends, and for what a transaction did when it is committed;
- * unlike that of any other instance. */
-uint64_t od_engine_catalog_version(const od_engine *engine);
+ * unlike that of any other instance. That of a lake is the same for all who have it; it is looked at when something begins in it.
+ * DATABASE empty, or one that is not served: the first one. */
+uint64_t od_engine_catalog_version(const od_engine *engine, od_slice database);
 
 /* ---- transactions ----
  *

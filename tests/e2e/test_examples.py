@@ -59,6 +59,7 @@ def test_every_example_has_a_test():
         "client_node.js",
         "client_python.py",
         "dev_stack.sh",
+        "ducklake.sh",
         "federation.c",
         "hybrid.sh",
         "registration.sh",
@@ -131,6 +132,15 @@ def test_client_c(flights):
 def test_dev_stack():
     out = run([EXAMPLES / "dev_stack.sh"])
     assert re.search(r"\b100\b.*\b7425", out) and "Ada" in out
+
+
+def test_ducklake():
+    out = run([EXAMPLES / "ducklake.sh"])
+    assert "orders,amount\n100,7425.0\n" in out
+    assert "-- as it was before the DELETE\norders\n10000\n" in out
+    assert "{tables_deleted_from=[1]}" in out
+    ran = [int(n) for n in re.findall(r"(\d+) of them ran at one worker", out)]
+    assert len(ran) == 2 and min(ran) > 0
 
 
 def test_tls():

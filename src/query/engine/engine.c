@@ -52,6 +52,8 @@ static od_code open_instance(od_engine *engine, const od_engine_options *options
     }
     if (options->memory_limit != NULL)
         OD_TRY(set_option(config, "memory_limit", options->memory_limit, err));
+    if (options->extensions != NULL)
+        OD_TRY(set_option(config, "extension_directory", options->extensions, err));
     if (!options->external_access) {
         OD_TRY(set_option(config, "autoinstall_known_extensions", "false", err));
         OD_TRY(set_option(config, "autoload_known_extensions", "false", err));
@@ -221,9 +223,13 @@ static od_code prepare_instance(od_engine *engine, const od_engine_options *opti
     if (duckdb_connect(engine->instance, &connection) == DuckDBError)
         return od_fail(err, OD_E_INTERNAL, "the database gives no connection");
     OD_TRY(attach_all(connection, options, err));
+    if (options->lake != NULL)
+        OD_TRY(od_lake_attach(engine, connection, options->lake, options->read_only, err));
     OD_TRY(set_temp_directory(connection, options, err));
     OD_TRY(od_keywords_load(&engine->keywords, connection, err));
     OD_TRY(install_host(engine, connection, err));
+    if (!options->external_access && options->lake != NULL)
+        OD_TRY(od_lake_confine(engine, connection, options->lake, err));
     if (!options->external_access)
         OD_TRY(lock_down(connection, err));
 out:
@@ -233,17 +239,18 @@ out:
 
 static od_code make_pools(od_engine *engine, const od_engine_options *options, od_error *err)
 {
-    size_t n = options->database_count > 0 ? options->database_count : 1;
+    size_t served = options->database_count + (options->lake != NULL ? 1 : 0), n = served > 0 ? served : 1;
     engine->pools = od_calloc(n, sizeof *engine->pools);
     engine->names = od_calloc(n, sizeof *engine->names);
     if (engine->pools == NULL || engine->names == NULL)
         return od_fail(err, OD_E_NO_MEMORY, "out of memory");
     for (size_t i = 0; i < n; i++) {
-        engine->names[i] = od_strdup(options->database_count > 0 ? options->databases[i].name : "memory");
+        bool lake = options->lake != NULL && i == options->database_count;
+        engine->names[i] = od_strdup(lake ? options->lake->name : served > 0 ? options->databases[i].name : "memory");
         if (engine->names[i] == NULL)
             return od_fail(err, OD_E_NO_MEMORY, "out of memory");
-        engine->pools[i] =
-            (od_lease_pool){.database = engine->names[i], .instance = engine->instance, .host = options->host};
+        engine->pools[i] = (od_lease_pool){
+            .database = engine->names[i], .lake = lake, .instance = engine->instance, .host = options->host};
         (void)pthread_mutex_init(&engine->pools[i].lock, NULL);
         engine->database_count++;
     }
@@ -280,6 +287,7 @@ od_code od_engine_open(const od_engine_options *options, od_engine **out, od_err
     /* From another half of the numbers, so that they never meet. */
     atomic_init(&engine->private_version, random_base() | (uint64_t)1 << 63);
     atomic_init(&engine->data_version, 1);
+    atomic_init(&engine->lake_version, 0);
     OD_TRY(choose_spool_dir(engine, options, err));
     OD_TRY(open_instance(engine, options, err));
     OD_TRY(make_pools(engine, options, err));
@@ -344,9 +352,20 @@ od_code od_engine_outline(const od_engine *engine, od_slice sql, const od_outlin
     return od_duck_fail(err, why);
 }
 
-uint64_t od_engine_catalog_version(const od_engine *engine)
+uint64_t od_pool_catalog_version(const od_engine *engine, const od_lease_pool *pool)
 {
+    if (pool->lake)
+        return engine->lake_base + 1 + atomic_load(&engine->lake_version); /* 0 means "any" */
     return atomic_load(&engine->catalog_version);
+}
+
+uint64_t od_engine_catalog_version(const od_engine *engine, od_slice database)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < engine->database_count; i++)
+        if (od_slice_equal(od_slice_str(engine->names[i]), database))
+            at = i;
+    return od_pool_catalog_version(engine, &engine->pools[at]);
 }
 
 uint64_t od_engine_private_version(od_engine *engine)

@@ -65,6 +65,8 @@ typedef struct od_lease {
 
 typedef struct od_lease_pool {
     const char *database;
+    bool lake;     /* it is one: others may change its catalog */
+    bool confined; /* its connections have to be */
     duckdb_database instance;
     const od_engine_host *host;
     pthread_mutex_t lock; /* idle, idle_count */
@@ -104,7 +106,23 @@ struct od_engine {
     _Atomic uint64_t catalog_version;
     _Atomic uint64_t private_version; /* the last one that a transaction's own catalog had */
     _Atomic uint64_t data_version;    /* changes when a statement that may write begins or ends */
+    uint64_t lake_base;               /* the lake's own, the same in all processes; less than half of the numbers */
+    _Atomic uint64_t lake_version;    /* the last one that the lake's catalog was seen to have */
 };
+
+/* ---- a DuckLake (lake.c) ---- */
+
+/* The directory must exist, and so must that of metadata that is a file. OD_E_BUSY: another process has the metadata's file. */
+OD_MUST_CHECK od_code od_lake_attach(od_engine *engine, duckdb_connection connection, const od_engine_lake *lake,
+                                     bool read_only, od_error *err);
+/* Lets SQL reach the lake's files, although it is about to be kept from all others, and nothing else that its extensions do. */
+OD_MUST_CHECK od_code od_lake_confine(od_engine *engine, duckdb_connection connection, const od_engine_lake *lake,
+                                      od_error *err);
+/* If LEASE, which is idle, is of the lake: what version its catalog has now. */
+void od_lake_look(od_engine *engine, const od_lease *lease);
+
+/* As od_engine_catalog_version. */
+uint64_t od_pool_catalog_version(const od_engine *engine, const od_lease_pool *pool);
 
 /* ---- results as arrays (plain.c): PLAIN and LOSSLESS ---- */
 

@@ -89,7 +89,7 @@ static void note_change(od_execution *execution, od_effect effect)
     if (txn != NULL)
         od_txn_set_catalog_version(txn, od_engine_private_version(execution->engine));
     execution->catalog_version =
-        txn != NULL ? od_txn_catalog_version(txn) : od_engine_catalog_version(execution->engine);
+        txn != NULL ? od_txn_catalog_version(txn) : od_pool_catalog_version(execution->engine, execution->lease->pool);
 }
 
 static void begin_effect(od_execution *execution, od_effect effect)
@@ -227,8 +227,8 @@ out:
 static od_code check_stale(const od_execution *execution, od_error *err)
 {
     uint64_t expected = execution->expected_catalog_version;
-    uint64_t current =
-        execution->txn != NULL ? od_txn_catalog_version(execution->txn) : od_engine_catalog_version(execution->engine);
+    uint64_t current = execution->txn != NULL ? od_txn_catalog_version(execution->txn)
+                                              : od_pool_catalog_version(execution->engine, execution->lease->pool);
     if (expected != 0 && expected != current)
         return od_fail(err, OD_E_STALE_CATALOG, "the catalog changed since the statement was bound");
     return OD_OK;
@@ -367,8 +367,8 @@ static od_code create(od_engine *engine, const od_execution_request *request, od
     execution->describe_only = request->describe_only;
     execution->counts = request->counts;
     execution->expected_catalog_version = request->expected_catalog_version;
-    execution->catalog_version =
-        request->txn != NULL ? od_txn_catalog_version(request->txn) : od_engine_catalog_version(engine);
+    execution->catalog_version = request->txn != NULL ? od_txn_catalog_version(request->txn)
+                                                      : od_engine_catalog_version(engine, request->database);
     execution->next_chunks = 1;
     atomic_init(&execution->interrupted, false);
     atomic_init(&execution->changes, false);
@@ -492,6 +492,8 @@ od_code od_execution_start(od_engine *engine, const od_execution_request *reques
         OD_TRY(begin_in_txn(execution, request, err));
     } else {
         OD_TRY(od_lease_take(pool, &execution->lease, err));
+        od_lake_look(engine, execution->lease);
+        execution->catalog_version = od_pool_catalog_version(engine, pool);
         OD_TRY(od_lease_limit(execution->lease, request->rights, err));
         OD_TRY(begin(execution, request->parameters, err));
     }

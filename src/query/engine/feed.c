@@ -317,6 +317,7 @@ od_code od_feed_run(od_feed *feed, uint64_t *rows, uint64_t *catalog_version, od
         rc = od_txn_commit(feed->txn, err);
     else if (feed->own_txn && od_txn_rollback(feed->txn, "its statement failed", NULL) != OD_OK)
         rc = rc == OD_OK ? OD_E_INTERNAL : rc; /* it is over already */
-    *catalog_version = feed->txn != NULL ? od_txn_catalog_version(feed->txn) : od_engine_catalog_version(feed->engine);
+    *catalog_version = feed->txn != NULL ? od_txn_catalog_version(feed->txn)
+                                         : od_engine_catalog_version(feed->engine, od_slice_str(feed->database));
     return rc;
 }

@@ -74,7 +74,9 @@ od_code od_lease_take(od_lease_pool *pool, od_lease **out, od_error *err)
             od_free(lease);
             return od_fail(err, OD_E_INTERNAL, "the database gives no connection");
         }
-        od_code rc = use_database(lease, err);
+        od_code rc = pool->confined && !pool->host->confine_client(lease->connection)
+                         ? od_fail(err, OD_E_NO_MEMORY, "out of memory")
+                         : use_database(lease, err);
         if (rc != OD_OK) {
             free_lease(lease);
             return rc;

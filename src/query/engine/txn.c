@@ -122,10 +122,12 @@ static od_code begin(od_txn *txn, od_error *err)
     OD_TRY(od_buf_append(&touch, "", 1, err));
     /* The version has to be that of the view: should the catalog change meanwhile, once more. */
     for (;;) {
-        txn->catalog_version = od_engine_catalog_version(txn->engine);
+        txn->catalog_version = od_pool_catalog_version(txn->engine, txn->lease->pool);
         OD_TRY(od_duck_run(connection, "BEGIN TRANSACTION", err));
         rc = od_duck_run(connection, (const char *)touch.data, err);
-        if (rc == OD_OK && txn->catalog_version == od_engine_catalog_version(txn->engine))
+        if (rc == OD_OK)
+            od_lake_look(txn->engine, txn->lease);
+        if (rc == OD_OK && txn->catalog_version == od_pool_catalog_version(txn->engine, txn->lease->pool))
             break;
         od_duck_try(connection, "ROLLBACK");
         if (rc != OD_OK)
@@ -209,6 +211,8 @@ static od_code end(od_txn *txn, bool keep, od_error *err)
     }
     if (keep)
         od_engine_changed(txn->engine, effect);
+    if (rc == OD_OK && effect != OD_EFFECT_READS)
+        od_lake_look(txn->engine, txn->lease);
     if (effect == OD_EFFECT_ANYTHING)
         txn->lease->soiled = true;
     return rc;
@@ -221,7 +225,7 @@ static void finish(od_txn *txn)
     (void)pthread_mutex_lock(&txn->lock);
     txn->lease = NULL; /* nobody interrupts the next user */
     txn->over = true;
-    txn->catalog_version = od_engine_catalog_version(txn->engine);
+    txn->catalog_version = od_pool_catalog_version(txn->engine, lease->pool);
     (void)pthread_mutex_unlock(&txn->lock);
     od_lease_give(lease);
     od_txn_leave(txn);

@@ -208,7 +208,7 @@ static od_code stream(job *j, od_execution *execution, od_error *err)
 static uint64_t current_version(const job *j)
 {
     return j->wtxn != NULL ? od_txn_catalog_version(od_wtxn_txn(j->wtxn))
-                           : od_engine_catalog_version(j->run->worker->engine);
+                           : od_engine_catalog_version(j->run->worker->engine, j->request.database);
 }
 
 static od_code execute(job *j, od_error *err)

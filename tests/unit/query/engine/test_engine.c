@@ -218,18 +218,18 @@ static void test_catalog_version_follows_definitions(void **state)
     static const char *const same[] = {"SELECT 1",      "INSERT INTO w VALUES (1)", "UPDATE w SET i = 2",
                                        "DELETE FROM w", "EXPLAIN SELECT 1",         "SHOW TABLES",
                                        "DESCRIBE w"};
-    assert_true(od_engine_catalog_version(engine) != 0);
-    assert_true(od_engine_catalog_version(engine) != od_engine_catalog_version(other));
+    assert_true(od_engine_catalog_version(engine, (od_slice){0}) != 0);
+    assert_true(od_engine_catalog_version(engine, (od_slice){0}) != od_engine_catalog_version(other, (od_slice){0}));
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
-        uint64_t before = od_engine_catalog_version(engine);
+        uint64_t before = od_engine_catalog_version(engine, (od_slice){0});
         assert_ok(run(engine, changes[i]));
-        assert_true(od_engine_catalog_version(engine) != before);
+        assert_true(od_engine_catalog_version(engine, (od_slice){0}) != before);
     }
     assert_ok(run(engine, "CREATE TABLE w(i INT)"));
     for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) {
-        uint64_t before = od_engine_catalog_version(engine);
+        uint64_t before = od_engine_catalog_version(engine, (od_slice){0});
         assert_ok(run(engine, same[i]));
-        if (od_engine_catalog_version(engine) != before)
+        if (od_engine_catalog_version(engine, (od_slice){0}) != before)
             fail_msg("%s changed it", same[i]);
     }
     od_engine_close(engine);
@@ -243,7 +243,7 @@ static void test_stale_catalog_runs_nothing(void **state)
     od_execution *execution;
     assert_ok(run(engine, "CREATE TABLE t(i INT)"));
     od_execution_request request = {.sql = od_slice_str("INSERT INTO t VALUES (1)"),
-                                    .expected_catalog_version = od_engine_catalog_version(engine) - 1};
+                                    .expected_catalog_version = od_engine_catalog_version(engine, (od_slice){0}) - 1};
     assert_int_equal(od_execution_start(engine, &request, &execution, &err), OD_E_STALE_CATALOG);
     assert_int_equal(ask(engine, "SELECT count(*) FROM t"), 0);
     request.expected_catalog_version++;
