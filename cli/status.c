@@ -70,6 +70,8 @@ static void print_json(const char *endpoint, const od_status *s)
         fputs(", ", stdout);
         json_field("client", r->client);
         fputs(", ", stdout);
+        json_field("user", r->user);
+        fputs(", ", stdout);
         json_field("sql", r->sql);
         putchar('}');
     }

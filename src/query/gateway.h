@@ -99,6 +99,7 @@ typedef struct {
     char execution_id[OD_EXECUTION_ID_SIZE]; /* "": it never got one */
     char database[64];
     char client[64];
+    char user[64]; /* the name of its token, od_rights_name */
     od_code code;
     od_kind kind;
     char sqlstate[6];

@@ -220,6 +220,7 @@ typedef struct {
     bool waiting;       /* for a slot, or for a worker with room */
     const char *worker; /* the endpoint of the one that runs it; NULL or empty: the server itself */
     const char *client; /* the address that it came from; NULL: not told */
+    const char *user;   /* the name of its token, as od_rights_name tells it; NULL: not told */
 } od_status_running;
 
 enum { OD_STATUS_SQL = 2047 };

@@ -58,8 +58,11 @@ static od_slice shorten(const char *sql)
 
 static void put_running(od_json *json, const od_status_running *r)
 {
-    const char *const texts[][2] = {
-        {"id", r->execution_id}, {"database", r->database}, {"client", r->client}, {"worker", r->worker}};
+    const char *const texts[][2] = {{"id", r->execution_id},
+                                    {"database", r->database},
+                                    {"client", r->client},
+                                    {"user", r->user},
+                                    {"worker", r->worker}};
     od_slice sql = shorten(r->sql);
 
     od_json_put(json, "{");
@@ -130,8 +133,9 @@ od_code view_failures(const od_gateway_failure *list, size_t count, od_buf *out,
     for (size_t i = 0; i < count; i++) {
         const od_gateway_failure *f = &list[i];
         const char *const texts[][2] = {{"id", f->execution_id},         {"database", f->database},
-                                        {"client", f->client},           {"code", od_code_name(f->code)},
-                                        {"kind", od_kind_name(f->kind)}, {"sqlstate", f->sqlstate}};
+                                        {"client", f->client},           {"user", f->user},
+                                        {"code", od_code_name(f->code)}, {"kind", od_kind_name(f->kind)},
+                                        {"sqlstate", f->sqlstate}};
 
         od_json_put(&json, "%s{\"unix_ms\":%" PRId64 ",", i ? "," : "", f->unix_ms);
         put_fields(&json, texts, sizeof texts / sizeof *texts);

@@ -24,7 +24,8 @@ static void copy_text(char *out, size_t size, const char *text, size_t len)
     out[at] = '\0';
 }
 
-void failures_add(failures *f, const char *execution_id, od_slice database, const char *client, const od_error *why)
+void failures_add(failures *f, const char *execution_id, od_slice database, const char *client, const char *user,
+                  const od_error *why)
 {
     od_gateway_failure *row;
 
@@ -36,6 +37,7 @@ void failures_add(failures *f, const char *execution_id, od_slice database, cons
     copy_text(row->execution_id, sizeof row->execution_id, execution_id, strlen(execution_id));
     copy_text(row->database, sizeof row->database, (const char *)database.data, database.len);
     copy_text(row->client, sizeof row->client, client, strlen(client));
+    copy_text(row->user, sizeof row->user, user, strlen(user));
     copy_text(row->sqlstate, sizeof row->sqlstate, why->sqlstate, strlen(why->sqlstate));
     copy_text(row->message, sizeof row->message, why->message, strcspn(why->message, "\n"));
     pthread_mutex_unlock(&f->lock);

@@ -14,6 +14,7 @@ typedef struct {
 } failures;
 
 /* WHY's message is kept as far as its first line: a database's own text goes on with the statement. */
-void failures_add(failures *f, const char *execution_id, od_slice database, const char *client, const od_error *why);
+void failures_add(failures *f, const char *execution_id, od_slice database, const char *client, const char *user,
+                  const od_error *why);
 
 #endif

@@ -199,7 +199,7 @@ bool flow_refuse(flow *f, od_code code, const char *text)
 
 void flow_note(flow *f, const od_error *why)
 {
-    failures_add(&f->gateway->failures, f->id, f->asked.database, f->client, why);
+    failures_add(&f->gateway->failures, f->id, f->asked.database, f->client, od_rights_name(f->rights), why);
 }
 
 bool flow_refuse_with(flow *f, int status, od_code code, const char *text)

@@ -59,6 +59,7 @@ static void fill_running(status_parts *p, int64_t now_ns)
             .waiting = waiting,
             .worker = worker ? worker->endpoint.authority : "",
             .client = f->client,
+            .user = od_rights_name(f->rights),
         };
     }
 }

@@ -262,6 +262,7 @@ static bool status_rows_make(const od_status *s, status_rows *rows)
         pb->waiting = s->running[i].waiting;
         pb->worker = text(s->running[i].worker);
         pb->client = text(s->running[i].client);
+        pb->user = text(s->running[i].user);
     }
     return true;
 }
@@ -343,7 +344,8 @@ static bool status_take_rows(const Openduck__V1__StatusReply *pb, od_status *out
                                          .sql = r->sql,
                                          .waiting = r->waiting,
                                          .worker = r->worker,
-                                         .client = r->client};
+                                         .client = r->client,
+                                         .user = r->user};
     }
     out->worker_count = pb->n_workers;
     out->running_count = pb->n_running;

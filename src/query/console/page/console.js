@@ -47,6 +47,8 @@ function size(bytes) {
 
 const number = (n) => (n >= 10 || Number.isInteger(n) ? String(Math.round(n)) : n.toPrecision(2));
 
+const who = (row) => (row.user ? `${row.user}, ${row.client}` : row.client);
+
 /* ---- the page's parts ---- */
 
 function setText(node, text) {
@@ -161,7 +163,7 @@ function updateRunning(cells, query) {
   pill(state, ending ? "cancelling" : query.waiting ? "waiting" : "running", ending || query.waiting ? "warn" : "good");
   setText(old, age(query.elapsed_ms / 1000));
   setText(sent, size(query.bytes_sent));
-  setText(client, query.client);
+  setText(client, who(query));
   setText(worker, query.worker || "–");
   action.query = query;
   action.firstElementChild.disabled = ending;
@@ -171,7 +173,7 @@ function updateRunning(cells, query) {
 function askToCancel(query) {
   const dialog = $("confirm");
   $("confirm-sql").textContent = query.sql;
-  $("confirm-about").textContent = `${query.database || "no database"}, from ${query.client}, for ${age(query.elapsed_ms / 1000)}. Execution ${query.id}.`;
+  $("confirm-about").textContent = `${query.database || "no database"}, from ${who(query)}, for ${age(query.elapsed_ms / 1000)}. Execution ${query.id}.`;
   dialog.returnValue = "";
   dialog.onclose = () => {
     if (dialog.returnValue === "cancel") cancel(query.id);
@@ -242,7 +244,7 @@ function updateFailure(cells, failure) {
   const texts = [
     today ? when.toLocaleTimeString([], CLOCK) : when.toLocaleString([], CLOCK),
     `${failure.code === failure.kind || failure.kind === "NONE" ? failure.code : `${failure.kind}: ${failure.code}`}${failure.sqlstate ? ` (${failure.sqlstate})` : ""}`,
-    failure.message, failure.database, failure.client, failure.id,
+    failure.message, failure.database, who(failure), failure.id,
   ];
   cells.forEach((node, i) => setText(node, texts[i]));
 }

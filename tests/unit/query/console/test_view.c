@@ -10,8 +10,8 @@ static void test_a_status_is_told_with_hostile_texts_as_texts(void **state)
     static const char *const databases[] = {"m", "\"x\""};
     const od_status_worker workers[] = {{"w<1>", "h:1", true, 3, databases, 2, 16, 90}, {.worker_id = "w2"}};
     const od_status_running running[] = {
-        {"young", "m", 5, 0, "SELECT 1", true, NULL, NULL},
-        {"old", "m", 1500, 7, "SELECT '</script>' \xff\n", false, "h:1", "c:5"},
+        {"young", "m", 5, 0, "SELECT 1", true, NULL, NULL, NULL},
+        {"old", "m", 1500, 7, "SELECT '</script>' \xff\n", false, "h:1", "c:5", "rep"},
     };
     const od_status status = {.version = "1",
                               .duckdb_version = "v1",
@@ -37,9 +37,11 @@ static void test_a_status_is_told_with_hostile_texts_as_texts(void **state)
         "\"known_seconds\":90,\"databases\":[\"m\",\"\\\"x\\\"\"]},"
         "{\"id\":\"w2\",\"endpoint\":\"\",\"healthy\":false,\"in_flight\":0,\"max_concurrency\":0,\"known_seconds\":0,"
         "\"databases\":[]}],\"running_count\":2,\"running\":["
-        "{\"id\":\"old\",\"database\":\"m\",\"client\":\"c:5\",\"worker\":\"h:1\",\"elapsed_ms\":1500,\"bytes_sent\":7,"
+        "{\"id\":\"old\",\"database\":\"m\",\"client\":\"c:5\",\"user\":\"rep\",\"worker\":\"h:1\",\"elapsed_ms\":1500,"
+        "\"bytes_sent\":7,"
         "\"waiting\":false,\"cut\":false,\"sql\":\"SELECT '</script>' \xEF\xBF\xBD\\n\"},"
-        "{\"id\":\"young\",\"database\":\"m\",\"client\":\"\",\"worker\":\"\",\"elapsed_ms\":5,\"bytes_sent\":0,"
+        "{\"id\":\"young\",\"database\":\"m\",\"client\":\"\",\"user\":\"\",\"worker\":\"\",\"elapsed_ms\":5,\"bytes_"
+        "sent\":0,"
         "\"waiting\":true,\"cut\":false,\"sql\":\"SELECT 1\"}]}");
     od_buf_release(&out);
 }
@@ -70,7 +72,7 @@ static void test_what_is_shown_of_many_long_ones_is_bounded(void **state)
 static void test_failures_are_told(void **state)
 {
     static const od_gateway_failure list[] = {
-        {1700000000123, "e\"1", "m", "c:5", OD_E_BINDER, OD_KIND_BINDER, "42000", "no <b>such</b> column"},
+        {1700000000123, "e\"1", "m", "c:5", "rep", OD_E_BINDER, OD_KIND_BINDER, "42000", "no <b>such</b> column"},
         {.code = OD_E_CANCELLED, .kind = OD_KIND_IO}};
     od_buf out = {0};
 
@@ -78,10 +80,12 @@ static void test_failures_are_told(void **state)
     assert_int_equal(view_failures(list, 2, &out, NULL), OD_OK);
     assert_string_equal(
         od_buf_cstr(&out),
-        "{\"failures\":[{\"unix_ms\":1700000000123,\"id\":\"e\\\"1\",\"database\":\"m\",\"client\":\"c:5\",\"code\":"
+        "{\"failures\":[{\"unix_ms\":1700000000123,\"id\":\"e\\\"1\",\"database\":\"m\",\"client\":\"c:5\",\"user\":"
+        "\"rep\",\"code\":"
         "\"BINDER\","
         "\"kind\":\"BINDER\",\"sqlstate\":\"42000\",\"message\":\"no <b>such</b> column\"},{\"unix_ms\":0,\"id\":\"\","
-        "\"database\":\"\",\"client\":\"\",\"code\":\"CANCELLED\",\"kind\":\"IO\",\"sqlstate\":\"\",\"message\":\"\"}]"
+        "\"database\":\"\",\"client\":\"\",\"user\":\"\",\"code\":\"CANCELLED\",\"kind\":\"IO\",\"sqlstate\":\"\","
+        "\"message\":\"\"}]"
         "}");
     od_buf_release(&out);
 }

@@ -93,7 +93,7 @@ static void test_status_both_ways(void **state)
     static const char *const databases[] = {"m"};
     const od_status_worker workers[] = {{"w1", "h:1", true, 3, databases, 1, 16, 90},
                                         {.worker_id = "w2", .endpoint = "h:2"}};
-    const od_status_running running[] = {{"e1", "m", 1500, UINT64_MAX, "SELECT 1", true, "h:1", "c:5"},
+    const od_status_running running[] = {{"e1", "m", 1500, UINT64_MAX, "SELECT 1", true, "h:1", "c:5", "reports"},
                                          {.execution_id = "e2", .database = ""}};
     const od_status in = {.version = "1",
                           .duckdb_version = "v1",
@@ -134,6 +134,7 @@ static void test_status_both_ways(void **state)
     assert_string_equal(out.running[0].sql, "SELECT 1");
     assert_string_equal(out.running[0].worker, "h:1");
     assert_string_equal(out.running[0].client, "c:5");
+    assert_string_equal(out.running[0].user, "reports");
     assert_int_equal(out.workers[0].max_concurrency, 16);
     assert_int_equal(out.workers[0].known_seconds, 90);
     assert_true(out.running[0].waiting && !out.running[1].waiting);
