@@ -112,6 +112,12 @@ def test_a_long_query_is_seen_and_cancelled_in_the_browser():
             assert page.eval("document.querySelectorAll('#running script, #running img, #running b').length") == 0
             assert page.eval("document.title") == "OpenDuck console: 1 running"
 
+            page.resize(360, 800)
+            page.wait(
+                "document.documentElement.scrollWidth <= document.documentElement.clientWidth", what="it fits a phone"
+            )
+            page.resize(1280, 1000)
+
             page.click("#running .danger")
             page.wait("document.querySelector('#confirm').open", what="the question")
             assert page.text("#confirm-sql") == MARKUP
@@ -161,8 +167,6 @@ def test_the_browser_is_told_when_the_session_or_the_server_is_gone(served):
         page.type(TOKEN)  # the field has the focus
         page.press("Enter")
         see(page)
-        page.resize(360, 800)
-        assert page.eval("document.documentElement.scrollWidth <= innerWidth"), "it fits a phone"
         page.click("#sign-out")
         page.wait("document.querySelector('#notice').innerText === 'You have signed out.'")
         assert page.errors == []

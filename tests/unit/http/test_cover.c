@@ -1,5 +1,4 @@
 /* A server whose connections go through something: here a cipher that is none, and that keeps bytes back as TLS does. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include "base/alloc.h"
 #include "http/server.h"
 #include "unit/base/check.h"
+#include "unit/http/dial.h"
 
 enum { KEY = 0x5A, IN_STEP = 7, OUT_STEP = 50, ROOM = 200 };
 
@@ -128,12 +128,7 @@ static od_http_server *start(void)
 
 static int dial(const od_http_server *server)
 {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(od_http_server_port(server))};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
-    return fd;
+    return dial_port(od_http_server_port(server));
 }
 
 static void send_text(int fd, const char *text)
@@ -144,7 +139,7 @@ static void send_text(int fd, const char *text)
 
         for (; n < sizeof part && i < len; n++)
             part[n] = (uint8_t)text[i++] ^ KEY;
-        assert_int_equal(send(fd, part, n, MSG_NOSIGNAL), (ssize_t)n);
+        dial_send(fd, part, n);
     }
 }
 
@@ -206,7 +201,7 @@ static void test_nothing_is_said_to_who_does_not_know_the_cipher(void **state)
     int fd = dial(server);
 
     (void)state;
-    assert_int_equal(send(fd, plain, sizeof plain - 1, MSG_NOSIGNAL), (ssize_t)sizeof plain - 1);
+    dial_send(fd, plain, sizeof plain - 1);
     shutdown(fd, SHUT_WR);
     read_all(fd, got, sizeof got);
     assert_null(strstr(got, "200 OK"));

@@ -1,6 +1,5 @@
 #include "http/server.h"
 
-#include <arpa/inet.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 
 #include "base/deadline.h"
 #include "unit/base/check.h"
+#include "unit/http/dial.h"
 
 static void say(void *arg, const od_http_request *request, od_http_response *response)
 {
@@ -59,17 +59,12 @@ static od_http_server *start(const od_secret *token, int64_t request_ms, int64_t
 
 static int dial(const od_http_server *server)
 {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(od_http_server_port(server))};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
-    return fd;
+    return dial_port(od_http_server_port(server));
 }
 
 static void send_text(int fd, const char *text)
 {
-    assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+    dial_send(fd, text, strlen(text));
 }
 
 /* Reads until TEXT has come (false: the connection ended, or nothing comes). */

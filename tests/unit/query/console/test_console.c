@@ -1,7 +1,6 @@
 /* The console's listener, spoken to by what is no browser. */
 #include "query/console.h"
 
-#include <arpa/inet.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "unit/base/check.h"
+#include "unit/http/dial.h"
 
 #define HOST "Host: localhost\r\n"
 #define ORIGIN HOST "Origin: http://localhost\r\n"
@@ -45,13 +45,10 @@ static void house_stop(house *h)
 static const char *ask(const house *h, const char *request)
 {
     static char got[64 << 10];
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(od_console_port(h->console))};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = dial_port(od_console_port(h->console));
     size_t len = 0;
 
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
-    assert_int_equal(send(fd, request, strlen(request), MSG_NOSIGNAL), (ssize_t)strlen(request));
+    dial_send(fd, request, strlen(request));
     for (;;) {
         struct pollfd item = {.fd = fd, .events = POLLIN};
         ssize_t n = poll(&item, 1, 20000) > 0 ? recv(fd, got + len, sizeof got - 1 - len, 0) : 0;
@@ -71,6 +68,17 @@ static void check(const house *h, const char *request, const char *answer)
 
     if (!strstr(got, answer))
         fail_msg("%s gives %.2000s", request, got);
+}
+
+/* Requests and what the answer has, of a console whose token is "sesame". */
+static void check_all(const char *const (*cases)[2], size_t count)
+{
+    house h;
+
+    house_start(&h, "sesame");
+    for (size_t i = 0; i < count; i++)
+        check(&h, cases[i][0], cases[i][1]);
+    house_stop(&h);
 }
 
 static void test_bad_requests_are_refused(void **state)
@@ -99,13 +107,9 @@ static void test_bad_requests_are_refused(void **state)
         {"GET /api/status HTTP/1.1\r\n" HOST "Authorization: Bearer sesame\xff\r\n" END, "HTTP/1.1 401 "},
         {"GET /api/status HTTP/1.1\r\n" HOST "Authorization: Basic sesame\r\n" END, "HTTP/1.1 401 "},
     };
-    house h;
 
     (void)state;
-    house_start(&h, "sesame");
-    for (size_t i = 0; i < COUNT(cases); i++)
-        check(&h, cases[i][0], cases[i][1]);
-    house_stop(&h);
+    check_all(cases, COUNT(cases));
 }
 
 static void test_good_ones_are_answered(void **state)
@@ -122,13 +126,9 @@ static void test_good_ones_are_answered(void **state)
          "\r\nSet-Cookie: openduck_console_="},
         {"GET /api/session HTTP/1.1\r\n" HOST END, "{\"signed_in\":false,\"token_needed\":true,\"csrf\":\"\"}"},
     };
-    house h;
 
     (void)state;
-    house_start(&h, "sesame");
-    for (size_t i = 0; i < COUNT(cases); i++)
-        check(&h, cases[i][0], cases[i][1]);
-    house_stop(&h);
+    check_all(cases, COUNT(cases));
 }
 
 static void test_without_a_token_a_session_is_needed_all_the_same(void **state)
