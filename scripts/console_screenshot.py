@@ -54,7 +54,7 @@ def main(argv):
             for thread in threads:
                 thread.start()
             try:
-                with browser.Browser(width=1200, height=1080) as page:
+                with browser.Browser(width=1280, height=1020) as page:
                     time.sleep(55)
                     page.open(re.search(r"msg=console url=(\S+)", gateway.stderr())[1])
                     page.wait("document.querySelectorAll('#running tbody tr').length > 0")
