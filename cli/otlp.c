@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/uuid.h"
+#include "cli/cover.h"
 #include "http/client.h"
 #include "query/rpc.h"
 #include "base/banned.h"
@@ -13,6 +14,9 @@
 struct otlp {
     od_otlp_config config;
     od_exporter *exporter;
+    od_tls *tls;            /* https:// */
+    cover_dial dial;        /* HTTP: with TLS */
+    od_http_cover cover;    /* of DIAL */
     od_channel *channel;    /* gRPC */
     od_rpc_header *headers; /* gRPC: of CONFIG */
     od_buf head;            /* HTTP */
@@ -29,6 +33,7 @@ static od_code send_http(void *arg, od_slice body, int64_t timeout_ms, bool (*st
                                .path = o->config.path,
                                .head = od_slice_of(o->head.data, o->head.len),
                                .body = body,
+                               .cover = o->tls ? &o->cover : NULL,
                                .deadline = od_deadline_in_ms(timeout_ms),
                                .stop = stop,
                                .stop_arg = stop_arg};
@@ -93,8 +98,9 @@ static od_code prepare_grpc(otlp *o, od_error *err)
         o->headers[i] = (od_rpc_header){o->config.headers[i].key, o->config.headers[i].value};
     options.headers = o->headers;
     options.header_count = o->config.header_count;
-    OD_TRY(od_buf_printf(&url, err, "http://%s%s%s:%u", six ? "[" : "", o->config.host, six ? "]" : "",
-                         (unsigned)o->config.port));
+    options.tls = o->tls;
+    OD_TRY(od_buf_printf(&url, err, "http%s://%s%s%s:%u", o->tls ? "s" : "", six ? "[" : "", o->config.host,
+                         six ? "]" : "", (unsigned)o->config.port));
     OD_TRY(od_endpoint_parse(od_slice_of(url.data, url.len), &options.endpoint, err));
     OD_TRY(od_channel_create(&options, &o->channel, err));
 
@@ -105,9 +111,22 @@ out:
 
 /* ---- start, stop ---- */
 
+static od_code prepare(otlp *o, od_error *err)
+{
+    const od_tls_files files = {.cert = o->config.cert, .key = o->config.key, .ca = o->config.ca};
+    od_code rc = o->config.tls ? od_tls_create_client(&files, &o->tls, err) : OD_OK;
+
+    if (rc != OD_OK)
+        return rc;
+    o->dial = (cover_dial){o->tls, o->config.host};
+    o->cover = cover_to(&o->dial);
+    return o->config.grpc ? prepare_grpc(o, err) : prepare_http(o, err);
+}
+
 static void otlp_free(otlp *o)
 {
     od_channel_unref(o->channel);
+    od_tls_unref(o->tls);
     od_free(o->headers);
     if (o->head.data)
         explicit_bzero(o->head.data, o->head.len);
@@ -128,7 +147,7 @@ od_code otlp_start(od_metrics *metrics, otlp **out, od_error *err)
     od_uuid_format(od_uuid_random(), instance);
     rc = od_otlp_config_read(getenv, instance, &o->config, err);
     if (rc == OD_OK && o->config.wanted)
-        rc = o->config.grpc ? prepare_grpc(o, err) : prepare_http(o, err);
+        rc = prepare(o, err);
     if (rc == OD_OK && o->config.wanted)
         rc = od_exporter_start(metrics, &o->config, (od_exporter_sender){o->config.grpc ? send_grpc : send_http, o},
                                &o->exporter, err);

@@ -12,6 +12,12 @@
 
 enum { STEP_MS = 50, STATUS_LINE = 12 }; /* "HTTP/1.1 200" */
 
+typedef struct {
+    const od_http_post *post;
+    int fd;
+    void *cover; /* NULL: clear text */
+} conn;
+
 /* Waits until FD is ready for EVENTS. */
 static od_code wait_for(const od_http_post *post, int fd, short events, od_error *err)
 {
@@ -79,63 +85,100 @@ static od_code dial(const od_http_post *post, int *fd, od_error *err)
     return rc;
 }
 
-static od_code lost(const od_http_post *post, od_error *err)
+static od_code lost(const conn *c, od_error *err)
 {
+    const od_http_post *post = c->post;
+
+    if (c->cover)
+        return od_fail(err, OD_E_UNAVAILABLE, "cannot connect to '%s:%u': %s", post->host, (unsigned)post->port,
+                       post->cover->why(c->cover));
     return od_fail(err, OD_E_CONNECTION_LOST, "lost the connection to '%s:%u'", post->host, (unsigned)post->port);
 }
 
-static od_code send_all(const od_http_post *post, int fd, od_slice bytes, od_error *err)
+/* What comes of ERRNUM: the socket is waited for, or it is over. */
+static od_code go_on(const conn *c, int errnum, short events, od_error *err)
 {
-    while (bytes.len > 0) {
-        ssize_t n = send(fd, bytes.data, bytes.len, MSG_NOSIGNAL);
-        od_code rc;
-
-        if (n > 0) {
-            bytes = od_slice_of(bytes.data + n, bytes.len - (size_t)n);
-        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-            rc = wait_for(post, fd, POLLOUT, err);
-            if (rc != OD_OK)
-                return rc;
-        } else if (errno != EINTR) {
-            return lost(post, err);
-        }
-    }
-    return OD_OK;
+    if (errnum == EINTR)
+        return OD_OK;
+    if (errnum != EAGAIN && errnum != EWOULDBLOCK)
+        return lost(c, err);
+    if (c->cover && c->post->cover->unsent(c->cover))
+        events |= POLLOUT;
+    return wait_for(c->post, c->fd, events, err);
 }
 
-static od_code read_status(const od_http_post *post, int fd, int *status, od_error *err)
+static od_code put_cover(conn *c, od_error *err)
 {
+    const od_http_cover *cover = c->post->cover;
+    od_code rc = OD_OK;
+    int errnum;
+
+    if (!cover)
+        return OD_OK;
+    c->cover = cover->open(cover->arg, c->fd);
+    if (!c->cover)
+        return od_fail(err, OD_E_NO_MEMORY, "out of memory for a connection");
+    while (rc == OD_OK && (errnum = cover->shake(c->cover)) != 0)
+        rc = go_on(c, errnum, POLLIN, err);
+    return rc;
+}
+
+static od_code flush(const conn *c, od_error *err)
+{
+    od_code rc = OD_OK;
+    int errnum;
+
+    while (rc == OD_OK && c->cover && (errnum = c->post->cover->flush(c->cover)) != 0)
+        rc = go_on(c, errnum, POLLOUT, err);
+    return rc;
+}
+
+static od_code send_all(const conn *c, od_slice bytes, od_error *err)
+{
+    od_code rc = OD_OK;
+
+    while (bytes.len > 0 && rc == OD_OK) {
+        ssize_t n = c->cover ? c->post->cover->write(c->cover, bytes.data, bytes.len)
+                             : send(c->fd, bytes.data, bytes.len, MSG_NOSIGNAL);
+
+        if (n > 0)
+            bytes = od_slice_of(bytes.data + n, bytes.len - (size_t)n);
+        else
+            rc = go_on(c, errno, POLLOUT, err);
+    }
+    return rc;
+}
+
+static od_code read_status(const conn *c, int *status, od_error *err)
+{
+    const od_http_post *post = c->post;
     char line[STATUS_LINE + 1] = "";
+    od_code rc = OD_OK;
     size_t len = 0;
 
-    while (len < STATUS_LINE) {
-        ssize_t n = recv(fd, line + len, STATUS_LINE - len, 0);
-        od_code rc;
+    while (len < STATUS_LINE && rc == OD_OK) {
+        ssize_t n = c->cover ? post->cover->read(c->cover, line + len, STATUS_LINE - len)
+                             : recv(c->fd, line + len, STATUS_LINE - len, 0);
 
-        if (n > 0) {
+        if (n > 0)
             len += (size_t)n;
-        } else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-            rc = wait_for(post, fd, POLLIN, err);
-            if (rc != OD_OK)
-                return rc;
-        } else if (n == 0 || errno != EINTR) {
-            return lost(post, err);
-        }
+        else
+            rc = n == 0 ? lost(c, err) : go_on(c, errno, POLLIN, err);
     }
-    for (int i = 9; i < STATUS_LINE; i++) {
+    for (int i = 9; i < STATUS_LINE && rc == OD_OK; i++) {
         if (memcmp(line, "HTTP/1.", 7) != 0 || line[8] != ' ' || line[i] < '0' || line[i] > '9')
             return od_fail(err, OD_E_PROTOCOL, "'%s:%u' does not speak HTTP/1.1", post->host, (unsigned)post->port);
         *status = *status * 10 + (line[i] - '0');
     }
-    return OD_OK;
+    return rc;
 }
 
 od_code od_http_send_post(const od_http_post *post, int *status, od_error *err)
 {
     bool six = strchr(post->host, ':') != NULL;
+    conn c = {.post = post, .fd = -1};
     od_buf head = {0};
     od_code rc;
-    int fd = -1;
 
     *status = 0;
     OD_TRY(od_buf_printf(&head, err,
@@ -143,14 +186,18 @@ od_code od_http_send_post(const od_http_post *post, int *status, od_error *err)
                          post->path, six ? "[" : "", post->host, six ? "]" : "", (unsigned)post->port, post->body.len));
     OD_TRY(od_buf_append(&head, post->head.data, post->head.len, err));
     OD_TRY(od_buf_append(&head, "\r\n", 2, err));
-    OD_TRY(dial(post, &fd, err));
-    OD_TRY(send_all(post, fd, od_slice_of(head.data, head.len), err));
-    OD_TRY(send_all(post, fd, post->body, err));
-    OD_TRY(read_status(post, fd, status, err));
+    OD_TRY(dial(post, &c.fd, err));
+    OD_TRY(put_cover(&c, err));
+    OD_TRY(send_all(&c, od_slice_of(head.data, head.len), err));
+    OD_TRY(send_all(&c, post->body, err));
+    OD_TRY(flush(&c, err));
+    OD_TRY(read_status(&c, status, err));
 
 out:
-    if (fd >= 0)
-        close(fd);
+    if (c.cover)
+        post->cover->close(c.cover);
+    if (c.fd >= 0)
+        close(c.fd);
     od_buf_release(&head);
     return rc;
 }

@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 #include "base/secret.h"
+#include "http/cover.h"
 #include "http/parse.h"
 
 enum { OD_HTTP_GET = 1 << 0, OD_HTTP_POST = 1 << 1 }; /* HEAD goes wherever GET does */
@@ -39,20 +40,6 @@ typedef struct {
     void (*handle)(void *arg, const od_http_request *request, od_http_response *response);
     void *arg;
 } od_http_route;
-
-/* What the bytes of connections go through, where they are not to pass in clear text: TLS, of a room that this one does not see. All is
- * called on the server's thread. CONN is what OPEN gave. */
-typedef struct {
-    void *arg;
-    void *(*open)(void *arg, int fd); /* for a connected socket, which stays the server's; NULL: memory is out */
-    /* As recv and send on a socket that never blocks, also while a handshake goes on. EAGAIN: the socket is waited for, to become readable
-     * or, while `unsent` is true, writable. What is written may still have to be flushed. */
-    ssize_t (*read)(void *conn, void *to, size_t len);
-    ssize_t (*write)(void *conn, const void *from, size_t len);
-    int (*flush)(void *conn); /* 0, EAGAIN, or why it cannot be */
-    bool (*unsent)(void *conn);
-    void (*close)(void *conn); /* tells the peer, if that can be done at once */
-} od_http_cover;
 
 typedef struct {
     const char *listen;          /* "HOST:PORT", "[::1]:PORT"; port 0 picks a free one */

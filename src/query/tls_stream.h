@@ -1,6 +1,6 @@
-/* query/tls_stream.h: TLS of a server for something else than gRPC: HTTP/1.1, on a socket that never blocks.
+/* query/tls_stream.h: TLS for something else than gRPC: HTTP/1.1, on a socket that never blocks.
  *
- * One thread at a time uses a stream. It does the handshake as part of reading, which therefore comes first. */
+ * One thread at a time uses a stream. The handshake is part of reading, which therefore comes first; or it is done by itself. */
 #ifndef OD_QUERY_TLS_STREAM_H
 #define OD_QUERY_TLS_STREAM_H
 
@@ -12,6 +12,12 @@ typedef struct od_tls_stream od_tls_stream;
 
 /* For the connected socket FD, which stays the caller's and is closed after od_tls_stream_close. TLS: a server's. OD_E_NO_MEMORY */
 OD_MUST_CHECK od_code od_tls_stream_accept(od_tls *tls, int fd, od_tls_stream **out, od_error *err);
+/* TLS: a client's, and HOST whom the certificate of the server has to be for, a name or an address. OD_E_NO_MEMORY */
+OD_MUST_CHECK od_code od_tls_stream_connect(od_tls *tls, int fd, const char *host, od_tls_stream **out, od_error *err);
+/* Goes on with the handshake. 0, EAGAIN as of reading, or EPROTO. */
+int od_tls_stream_shake(od_tls_stream *stream);
+/* What ended the handshake, or reading; names no secret. */
+const char *od_tls_stream_why(const od_tls_stream *stream);
 /* Tells the peer that no more bytes follow, if the socket takes that at once. NULL allowed. */
 void od_tls_stream_close(od_tls_stream *stream);
 

@@ -8,7 +8,14 @@
 #include "base/buf.h"
 #include "base/banned.h"
 
-enum { PAIRS_MAX = 64, DEFAULT_INTERVAL_MS = 60000, DEFAULT_TIMEOUT_MS = 10000, GRPC_PORT = 4317, HTTP_PORT = 80 };
+enum {
+    PAIRS_MAX = 64,
+    DEFAULT_INTERVAL_MS = 60000,
+    DEFAULT_TIMEOUT_MS = 10000,
+    GRPC_PORT = 4317,
+    HTTP_PORT = 80,
+    HTTPS_PORT = 443
+};
 
 /* The value of OTEL_EXPORTER_OTLP_METRICS_NAME, else of OTEL_EXPORTER_OTLP_NAME; NULL if neither is set. */
 static const char *exporter_value(od_otlp_env env, const char *name, char variable[64])
@@ -99,7 +106,8 @@ static od_code read_pairs(const char *variable, const char *text, bool lower, od
             return od_fail(err, OD_E_INVALID, "%s is no list of up to %d key=value", variable, PAIRS_MAX);
         key = decoded(trimmed(od_slice_of(part.data, (size_t)(equals - part.data))));
         for (char *c = key; lower && c && *c; c++) /* HTTP/2 wants names so */
-            *c = *c >= 'A' && *c <= 'Z' ? (char)(*c - 'A' + 'a') : *c;
+            if (*c >= 'A' && *c <= 'Z')
+                *c = (char)(*c - 'A' + 'a');
         rc = add_pair(pairs, count, key,
                       decoded(trimmed(od_slice_of(equals + 1, part.len - (size_t)(equals + 1 - part.data)))), err);
     }
@@ -213,29 +221,43 @@ static bool split_authority(const char *text, size_t len, uint16_t fallback, od_
     return port > 0 && port <= UINT16_MAX;
 }
 
-static od_code read_endpoint(const char *variable, const char *url, od_otlp_config *out, od_error *err)
+/* Takes the scheme off *url; false: it cannot be that. What gRPC is told without one is TLS, unless it is said to be insecure. */
+static bool take_scheme(od_otlp_env env, const char **url, od_otlp_config *out)
 {
-    static const char scheme[] = "http://";
+    char variable[64];
+    const char *insecure = exporter_value(env, "INSECURE", variable);
+
+    if (strncasecmp(*url, "https://", 8) == 0) {
+        *url += 8;
+        out->tls = true;
+        return true;
+    }
+    if (strncasecmp(*url, "http://", 7) == 0) {
+        *url += 7;
+        return true;
+    }
+    out->tls = !insecure || strcasecmp(insecure, "true") != 0;
+    return out->grpc && !strstr(*url, "://");
+}
+
+static od_code read_endpoint(od_otlp_env env, const char *variable, const char *url, od_otlp_config *out, od_error *err)
+{
     bool whole = strstr(variable, "METRICS") != NULL; /* this form is used as it is */
     size_t len, path_len;
     const char *path;
     od_buf made = {0};
     od_code rc = OD_OK;
 
-    if (strncasecmp(url, "https://", 8) == 0)
-        return od_fail(err, OD_E_NOT_IMPLEMENTED, "%s: https:// is not supported", variable);
-    if (strncasecmp(url, scheme, sizeof scheme - 1) == 0)
-        url += sizeof scheme - 1;
-    else if (!out->grpc || strstr(url, "://"))
-        return od_fail(err, OD_E_INVALID, "%s is no http:// URL", variable);
+    if (!take_scheme(env, &url, out))
+        return od_fail(err, OD_E_INVALID, "%s is no http:// or https:// URL", variable);
     len = strcspn(url, "/?#");
     path = url + len;
     for (const char *c = url; *c; c++) {
         if (*c <= ' ' || *c > '~')
-            return od_fail(err, OD_E_INVALID, "%s is no http:// URL", variable);
+            return od_fail(err, OD_E_INVALID, "%s is no http:// or https:// URL", variable);
     }
-    if (!split_authority(url, len, out->grpc ? GRPC_PORT : HTTP_PORT, out))
-        return od_fail(err, OD_E_INVALID, "%s is no http:// URL with HOST:PORT", variable);
+    if (!split_authority(url, len, out->grpc ? GRPC_PORT : out->tls ? HTTPS_PORT : HTTP_PORT, out))
+        return od_fail(err, OD_E_INVALID, "%s is no http:// or https:// URL with HOST:PORT", variable);
     path_len = strlen(path);
     while (!whole && path_len > 0 && path[path_len - 1] == '/')
         path_len--;
@@ -252,6 +274,33 @@ out:
     return rc;
 }
 
+static od_code read_file(od_otlp_env env, const char *name, char **out, od_error *err)
+{
+    char variable[64];
+    const char *path = exporter_value(env, name, variable);
+
+    if (!path)
+        return OD_OK;
+    *out = od_strdup(path);
+    return *out ? OD_OK : od_fail(err, OD_E_NO_MEMORY, "out of memory for OpenTelemetry's settings");
+}
+
+static od_code read_files(od_otlp_env env, od_otlp_config *out, od_error *err)
+{
+    od_code rc;
+
+    if (!out->tls)
+        return OD_OK;
+    OD_TRY(read_file(env, "CERTIFICATE", &out->ca, err));
+    OD_TRY(read_file(env, "CLIENT_CERTIFICATE", &out->cert, err));
+    OD_TRY(read_file(env, "CLIENT_KEY", &out->key, err));
+    if (!out->cert != !out->key)
+        rc = od_fail(err, OD_E_INVALID, "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and _CLIENT_KEY need each other");
+
+out:
+    return rc;
+}
+
 static od_code read_all(od_otlp_env env, const char *instance, od_otlp_config *out, od_error *err)
 {
     char variable[64];
@@ -263,7 +312,8 @@ static od_code read_all(od_otlp_env env, const char *instance, od_otlp_config *o
         return od_fail(err, OD_E_NOT_IMPLEMENTED, "%s: supported are grpc and http/protobuf", variable);
     out->grpc = protocol && strcmp(protocol, "grpc") == 0;
     url = exporter_value(env, "ENDPOINT", variable);
-    OD_TRY(read_endpoint(variable, url ? url : "", out, err));
+    OD_TRY(read_endpoint(env, variable, url ? url : "", out, err));
+    OD_TRY(read_files(env, out, err));
     OD_TRY(read_headers(env, out, err));
     OD_TRY(read_attributes(env, instance, out, err));
     OD_TRY(read_ms("OTEL_METRIC_EXPORT_INTERVAL", env("OTEL_METRIC_EXPORT_INTERVAL"), DEFAULT_INTERVAL_MS,
@@ -308,5 +358,8 @@ void od_otlp_config_release(od_otlp_config *config)
     release_pairs(config->headers, config->header_count);
     release_pairs(config->attributes, config->attribute_count);
     od_free(config->path);
+    od_free(config->ca);
+    od_free(config->cert);
+    od_free(config->key);
     *config = (od_otlp_config){0};
 }

@@ -12,8 +12,10 @@ typedef struct {
 } od_otlp_pair;
 
 typedef struct {
-    bool wanted; /* false: the rest is empty */
-    bool grpc;   /* else HTTP with protobuf */
+    bool wanted;           /* false: the rest is empty */
+    bool grpc;             /* else HTTP with protobuf */
+    bool tls;              /* https:// */
+    char *ca, *cert, *key; /* tls: PEM files, NULL for those that are not given; key with cert */
     char host[256];
     uint16_t port;
     char *path;            /* HTTP: with its '/' */

@@ -3,12 +3,15 @@
 import concurrent.futures
 import http.server
 import socket
+import ssl
 import threading
 import time
 
 import grpc
 import pytest
 import services
+import test_tls
+import tls_files
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as collector
 from opentelemetry.proto.metrics.v1 import metrics_pb2 as metrics
 
@@ -33,7 +36,8 @@ class Collector:
 
 
 class HttpCollector(Collector):
-    def __init__(self, port=0, status=200):
+    def __init__(self, port=0, status=200, tls=None):
+        """TLS: an ssl.SSLContext."""
         super().__init__()
         self.status = status
         outer = self
@@ -52,8 +56,11 @@ class HttpCollector(Collector):
                 pass
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        self.server.handle_error = lambda *_: None  # handshakes that fail
         self.port = self.server.server_address[1]
-        self.url = "http://127.0.0.1:%d" % self.port
+        self.url = "http%s://127.0.0.1:%d" % ("s" if tls else "", self.port)
+        if tls:
+            self.server.socket = tls.wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
         threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
     def __enter__(self):
@@ -65,11 +72,15 @@ class HttpCollector(Collector):
 
 
 class GrpcCollector(Collector, grpc.GenericRpcHandler):
-    def __init__(self):
+    def __init__(self, tls=None):
+        """TLS: grpc.ssl_server_credentials."""
         super().__init__()
         self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(2))
         self.server.add_generic_rpc_handlers((self,))
-        self.url = "http://127.0.0.1:%d" % self.server.add_insecure_port("127.0.0.1:0")
+        if tls:
+            self.url = "https://127.0.0.1:%d" % self.server.add_secure_port("127.0.0.1:0", tls)
+        else:
+            self.url = "http://127.0.0.1:%d" % self.server.add_insecure_port("127.0.0.1:0")
         self.server.start()
 
     def service(self, details):
@@ -247,13 +258,85 @@ def test_a_collector_that_never_answers_holds_nothing_up(protocol):
 def test_what_cannot_be_done_does_not_keep_a_server_from_serving():
     for env in (
         {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"},
-        {"OTEL_EXPORTER_OTLP_ENDPOINT": "https://127.0.0.1:1"},
+        {"OTEL_EXPORTER_OTLP_ENDPOINT": "https://127.0.0.1:1", "OTEL_EXPORTER_OTLP_CERTIFICATE": "/no/nonsense"},
+        {"OTEL_EXPORTER_OTLP_ENDPOINT": "https://127.0.0.1:1", "OTEL_EXPORTER_OTLP_CLIENT_KEY": "/no/nonsense"},
         {"OTEL_EXPORTER_OTLP_HEADERS": "nonsense"},
     ):
         with serve("http://127.0.0.1:1", **env) as s:
             assert 'msg="metrics are not exported"' in s.stderr()
-            assert "nonsense" not in s.stderr()
+            assert "nonsense" not in s.stderr().replace("'/no/nonsense'", "")
             ran_five(s)
+
+
+# ---------------------------------------------------------------- over TLS
+
+PROTOCOLS = pytest.mark.parametrize("protocol", ["grpc", "http/protobuf"])
+
+
+def tls_collector(protocol, cert="server", client_ca=None):
+    if protocol == "grpc":
+        return GrpcCollector(tls_files.server_credentials(cert, client_ca))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tls_files.path(cert + ".pem"), tls_files.path(cert + ".key"))
+    if client_ca:
+        context.load_verify_locations(tls_files.path(client_ca + ".pem"))
+        context.verify_mode = ssl.CERT_REQUIRED
+    return HttpCollector(tls=context)
+
+
+def tls_env(protocol, ca="ca", client=None):
+    env = {"OTEL_EXPORTER_OTLP_PROTOCOL": protocol, "OTEL_EXPORTER_OTLP_HEADERS": "x-api-key=s3cret"}
+    if ca:
+        env["OTEL_EXPORTER_OTLP_CERTIFICATE"] = tls_files.path(ca + ".pem")
+    if client:
+        env["OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"] = tls_files.path(client + ".pem")
+        env["OTEL_EXPORTER_OTLP_METRICS_CLIENT_KEY"] = tls_files.path(client + ".key")
+    return env
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("client", [None, "client"])
+def test_exports_over_tls_are_decoded(protocol, client):
+    with tls_collector(protocol, client_ca="ca" if client else None) as c:
+        url = c.url.replace("127.0.0.1", "localhost")
+        with serve(url, **tls_env(protocol, client=client)) as s:
+            ran_five(s)
+            c.wait_for(check_five, "the five executions are told")
+            sent = c.got[-1][0]
+            assert (sent if protocol == "grpc" else sent[1])["x-api-key"] == "s3cret"
+            assert "s3cret" not in s.stderr() and "metrics cannot be exported" not in s.stderr()
+
+
+@PROTOCOLS
+@pytest.mark.parametrize(
+    "cert, ca, client_ca, word",
+    [
+        ("server", "other-ca", None, "unable to get local issuer certificate"),
+        ("server", None, None, "unable to get local issuer certificate"),
+        ("expired", "ca", None, "certificate has expired"),
+        ("elsewhere", "ca", None, "mismatch"),
+        ("server", "ca", "ca", "metrics cannot be exported"),  # in the peer's words, if it has any
+    ],
+)
+def test_a_wrong_collector_gets_nothing(protocol, cert, ca, client_ca, word):
+    with tls_collector(protocol, cert, client_ca) as c, serve(c.url, **tls_env(protocol, ca)) as s:
+        services.wait_until(lambda: word in s.stderr(), 15, "it is logged")
+        assert s.stderr().count("metrics cannot be exported") == 1
+        ran_five(s)
+        s.stop()
+        assert not c.got
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("answer", ["silent", "http1", "http2"])
+def test_nothing_goes_out_in_the_clear(protocol, answer):
+    with test_tls.Recorder(test_tls.ANSWERS[answer]) as peer:
+        with serve(peer.url, OTEL_EXPORTER_OTLP_TIMEOUT="400", **tls_env(protocol)) as s:
+            services.wait_until(lambda: "metrics cannot be exported" in s.stderr(), 15, "it is logged")
+        peer.check()
+        for stream in peer.streams:
+            for word in (b"s3cret", b"POST", b"openduck", b"opentelemetry"):
+                assert word not in stream
 
 
 def test_disabled_is_disabled():

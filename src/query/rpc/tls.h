@@ -1,7 +1,7 @@
 /* query/rpc/tls.h: TLS on one connection, over a socket that never blocks. The one place that knows OpenSSL.
  *
  * The owner keeps the socket, waits for it, and moves bytes: plain ones on its side, records on the socket's. HTTP/2 (ALPN "h2")
- * is required on both sides, but for a page of this process (od_tls_conn_create_http1). Nothing is locked: the owner lets one thread in at a time. */
+ * is required on both sides, but for what od_tls_conn_create_http1 is for. Nothing is locked: the owner lets one thread in at a time. */
 #ifndef OD_QUERY_RPC_TLS_H
 #define OD_QUERY_RPC_TLS_H
 
@@ -20,8 +20,8 @@ extern const unsigned char od_tls_alpn_h2[3], od_tls_alpn_http1[9];
 /* For the connected socket FD, which stays the caller's and is closed after od_tls_conn_free. HOST (a client's, without brackets):
  * whose certificate the server has to show, a name or an address; NULL for a server. */
 OD_MUST_CHECK od_code od_tls_conn_create(od_tls *tls, int fd, const char *host, od_tls_conn **out, od_error *err);
-/* A server's, of HTTP/1.1: a client that agrees on nothing by ALPN may be one, too. */
-OD_MUST_CHECK od_code od_tls_conn_create_http1(od_tls *tls, int fd, od_tls_conn **out, od_error *err);
+/* Of HTTP/1.1: a peer that agrees on nothing by ALPN may speak it, too. */
+OD_MUST_CHECK od_code od_tls_conn_create_http1(od_tls *tls, int fd, const char *host, od_tls_conn **out, od_error *err);
 /* Writes nothing. NULL allowed. */
 void od_tls_conn_free(od_tls_conn *conn);
 /* Tells the peer that no more bytes follow, if the socket takes that at once. NULL allowed. */

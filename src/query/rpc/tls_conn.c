@@ -206,6 +206,8 @@ static bool set_up(od_tls_conn *conn, od_tls *tls, const char *host)
     SSL_set_bio(conn->ssl, bio, bio);
     if (!conn->server && !expect_host(conn->ssl, host))
         return false;
+    if (!conn->server && SSL_set_alpn_protos(conn->ssl, conn->alpn, conn->alpn[0] + 1U) != 0)
+        return false;
     if (conn->server)
         SSL_set_accept_state(conn->ssl);
     else
@@ -240,9 +242,9 @@ od_code od_tls_conn_create(od_tls *tls, int fd, const char *host, od_tls_conn **
     return create(tls, fd, host, od_tls_alpn_h2, out, err);
 }
 
-od_code od_tls_conn_create_http1(od_tls *tls, int fd, od_tls_conn **out, od_error *err)
+od_code od_tls_conn_create_http1(od_tls *tls, int fd, const char *host, od_tls_conn **out, od_error *err)
 {
-    return create(tls, fd, NULL, od_tls_alpn_http1, out, err);
+    return create(tls, fd, host, od_tls_alpn_http1, out, err);
 }
 
 void od_tls_conn_free(od_tls_conn *conn)
@@ -273,13 +275,18 @@ static void say(od_tls_conn *conn, const char *what, const char *why)
         snprintf(conn->why, sizeof conn->why, "%s%s", what, why);
 }
 
+static void say_protocol(od_tls_conn *conn)
+{
+    say(conn, "the peer does not speak ", conn->alpn == od_tls_alpn_h2 ? "HTTP/2 over TLS" : "HTTP/1.1 over TLS");
+}
+
 /* An alert is the peer's word on us. */
 static void say_alert(od_tls_conn *conn, int alert)
 {
     if (alert == CERTIFICATE_REQUIRED)
         say(conn, "the server asks for a client certificate", "");
     else if (alert == SSL_AD_NO_APPLICATION_PROTOCOL)
-        say(conn, "the peer does not speak HTTP/2 over TLS", "");
+        say_protocol(conn);
     else
         say(conn, "the peer refuses the TLS connection: ", SSL_alert_desc_string_long(alert));
 }
@@ -336,7 +343,7 @@ static bool agreed(od_tls_conn *conn)
         return true;
     if (len == 0 && conn->alpn == od_tls_alpn_http1)
         return true;
-    say(conn, "the peer does not speak HTTP/2 over TLS", "");
+    say_protocol(conn);
     return false;
 }
 

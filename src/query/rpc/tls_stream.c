@@ -11,7 +11,7 @@ struct od_tls_stream {
     bool shaken;
 };
 
-od_code od_tls_stream_accept(od_tls *tls, int fd, od_tls_stream **out, od_error *err)
+static od_code create(od_tls *tls, int fd, const char *host, od_tls_stream **out, od_error *err)
 {
     od_tls_stream *stream = od_calloc(1, sizeof *stream);
     od_code rc;
@@ -19,13 +19,23 @@ od_code od_tls_stream_accept(od_tls *tls, int fd, od_tls_stream **out, od_error 
     *out = NULL;
     if (!stream)
         return od_fail(err, OD_E_NO_MEMORY, "out of memory for TLS");
-    rc = od_tls_conn_create_http1(tls, fd, &stream->conn, err);
+    rc = od_tls_conn_create_http1(tls, fd, host, &stream->conn, err);
     if (rc != OD_OK) {
         od_free(stream);
         return rc;
     }
     *out = stream;
     return OD_OK;
+}
+
+od_code od_tls_stream_accept(od_tls *tls, int fd, od_tls_stream **out, od_error *err)
+{
+    return create(tls, fd, NULL, out, err);
+}
+
+od_code od_tls_stream_connect(od_tls *tls, int fd, const char *host, od_tls_stream **out, od_error *err)
+{
+    return create(tls, fd, host, out, err);
 }
 
 void od_tls_stream_close(od_tls_stream *stream)
@@ -37,8 +47,10 @@ void od_tls_stream_close(od_tls_stream *stream)
     od_free(stream);
 }
 
-static int shake_hands(od_tls_stream *stream)
+int od_tls_stream_shake(od_tls_stream *stream)
 {
+    if (stream->shaken)
+        return 0;
     switch (od_tls_conn_handshake(stream->conn)) {
     case OD_TLS_DONE:
         stream->shaken = true;
@@ -54,7 +66,7 @@ static int shake_hands(od_tls_stream *stream)
 ssize_t od_tls_stream_read(od_tls_stream *stream, void *to, size_t len)
 {
     const struct iovec room = {to, len};
-    int errnum = stream->shaken ? 0 : shake_hands(stream);
+    int errnum = od_tls_stream_shake(stream);
 
     if (errnum != 0) {
         errno = errnum;
@@ -78,4 +90,9 @@ int od_tls_stream_flush(od_tls_stream *stream)
 bool od_tls_stream_unsent(const od_tls_stream *stream)
 {
     return od_tls_conn_unsent(stream->conn);
+}
+
+const char *od_tls_stream_why(const od_tls_stream *stream)
+{
+    return od_tls_conn_why(stream->conn);
 }

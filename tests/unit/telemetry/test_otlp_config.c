@@ -93,7 +93,7 @@ static void test_pairs_are_decoded(void **state)
                               "OTEL_EXPORTER_OTLP_HEADERS", "X-Key = a%20b%3D ,, y=", "OTEL_RESOURCE_ATTRIBUTES",
                               "service.name=old,k=a%2Cb%zz%0a", "OTEL_SERVICE_NAME", "new")),
                      OD_OK);
-    assert_true(config.grpc);
+    assert_true(config.grpc && config.tls);
     assert_int_equal(config.port, 4317);
     assert_int_equal(config.header_count, 2);
     assert_string_equal(config.headers[0].key, "x-key");
@@ -103,13 +103,41 @@ static void test_pairs_are_decoded(void **state)
     assert_string_equal(attribute("k"), "a,b%zz%0a");
 }
 
+static void test_https_has_files(void **state)
+{
+    (void)state;
+    assert_int_equal(load(ENV("OTEL_EXPORTER_OTLP_ENDPOINT", "HTTPS://h/", "OTEL_EXPORTER_OTLP_CERTIFICATE", "ca",
+                              "OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE", "own-ca",
+                              "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "cert", "OTEL_EXPORTER_OTLP_CLIENT_KEY", "key")),
+                     OD_OK);
+    assert_true(config.tls && !config.grpc);
+    assert_int_equal(config.port, 443);
+    assert_string_equal(config.host, "h");
+    assert_string_equal(config.path, "/v1/metrics");
+    assert_string_equal(config.ca, "own-ca");
+    assert_string_equal(config.cert, "cert");
+    assert_string_equal(config.key, "key");
+    assert_int_equal(load(ENV("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h", "OTEL_EXPORTER_OTLP_CERTIFICATE", "ca",
+                              "OTEL_EXPORTER_OTLP_INSECURE", "false")),
+                     OD_OK);
+    assert_true(!config.tls && !config.ca);
+    assert_int_equal(load(ENV("OTEL_EXPORTER_OTLP_ENDPOINT", "https://h:1", "OTEL_EXPORTER_OTLP_CLIENT_KEY", "key")),
+                     OD_E_INVALID);
+    /* Without a scheme, which gRPC alone may leave out. */
+    assert_int_equal(load(ENV("OTEL_EXPORTER_OTLP_ENDPOINT", "h:1", "OTEL_EXPORTER_OTLP_PROTOCOL", "grpc",
+                              "OTEL_EXPORTER_OTLP_INSECURE", "True")),
+                     OD_OK);
+    assert_true(config.grpc && !config.tls);
+}
+
 static void test_what_is_wrong_names_its_variable(void **state)
 {
     static const struct {
         const char *name, *value;
         od_code code;
     } cases[] = {
-        {"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "https://h", OD_E_NOT_IMPLEMENTED},
+        {"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "https://", OD_E_INVALID},
+        {"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "https://h:0", OD_E_INVALID},
         {"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "ftp://h", OD_E_INVALID},
         {"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://", OD_E_INVALID},
         {"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://h:0", OD_E_INVALID},
@@ -145,6 +173,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_the_defaults_are_those_of_the_specification),
         cmocka_unit_test(test_the_form_for_metrics_wins_and_is_used_as_it_is),
         cmocka_unit_test(test_pairs_are_decoded),
+        cmocka_unit_test(test_https_has_files),
         cmocka_unit_test(test_what_is_wrong_names_its_variable),
     };
     int failed = check_run("telemetry.otlp_config", tests, argc, argv);
