@@ -2,9 +2,11 @@
 
 #include "duckdb/catalog/catalog_entry/table_catalog_entry.hpp"
 #include "duckdb/catalog/catalog_search_path.hpp"
+#include "duckdb/common/opener_file_system.hpp"
 #include "duckdb/function/scalar/sequence_utils.hpp"
 #include "duckdb/main/attached_database.hpp"
 #include "duckdb/main/client_context_state.hpp"
+#include "duckdb/main/client_data.hpp"
 #include "duckdb/main/config.hpp"
 #include "duckdb/main/database_manager.hpp"
 #include "duckdb/parser/parsed_data/drop_info.hpp"
@@ -46,8 +48,29 @@ vector<string> DatabasesInUse(ClientContext &context) {
 	return names;
 }
 
+//! Refuses every file: binding alone opens some, and its errors tell of what is in them
+class NoFiles : public OpenerFileSystem {
+public:
+	explicit NoFiles(string token) : token(std::move(token)) {
+	}
+	FileSystem &GetFileSystem() const override {
+		throw PermissionException("%s has limits, and may not use files", token);
+	}
+	optional_ptr<FileOpener> GetOpener() const override {
+		return nullptr;
+	}
+	string GetName() const override {
+		return "NoFiles";
+	}
+
+private:
+	string token;
+};
+
 struct LimitState : public ClientContextState {
 	const od_rights *rights = nullptr;
+	//! The connection's own, while it has limits
+	unique_ptr<FileSystem> files;
 	//! The statement that was bound last lists catalogs, for which DuckDB goes through those of all databases
 	bool lists = false;
 	//! Databases that such statements have brought into the open transaction
@@ -119,6 +142,10 @@ bool Has(const od_rights *rights, const string &database) {
 	return od_rights_database(rights, od_slice_of(database.data(), database.size()));
 }
 
+string TokenOf(const od_rights *rights) {
+	return string("token '") + od_rights_name(rights) + "'";
+}
+
 //! One statement's plan
 class PlanGuard {
 public:
@@ -137,7 +164,7 @@ public:
 
 private:
 	string Token() const {
-		return string("token '") + od_rights_name(rights) + "'";
+		return TokenOf(rights);
 	}
 	void CheckRead(const string &database) const;
 	void CheckProperties();
@@ -408,7 +435,24 @@ void InstallLimit(ClientContext &context) {
 }
 
 void SetLimit(ClientContext &context, const od_rights *rights) {
-	context.registered_state->GetOrCreate<LimitState>(NAME)->rights = rights;
+	auto state = context.registered_state->GetOrCreate<LimitState>(NAME);
+	auto &client = ClientData::Get(context);
+	state->rights = rights;
+	if (!rights) {
+		if (state->files) {
+			client.client_file_system = std::move(state->files);
+		}
+		return;
+	}
+	state->files = std::move(client.client_file_system);
+	client.client_file_system = make_uniq<NoFiles>(TokenOf(rights));
+	// What the engine has opened itself
+	state->listed = DatabasesInUse(context);
+	if (!Has(rights, DatabaseManager::GetDefaultDatabase(context))) {
+		// Names without a database mean none of it
+		client.catalog_search_path->Set(CatalogSearchEntry(TEMP_CATALOG, DEFAULT_SCHEMA),
+		                                CatalogSetPathType::SET_DIRECTLY);
+	}
 }
 
 } // namespace openduck

@@ -95,7 +95,8 @@ typedef struct {
     /* What openduck_stream() gives on a duckdb_connection from now on, once; NULL: nothing. SOURCE outlives that. */
     void (*set_stream)(void *connection, const od_stream_source *source);
     /* What statements of a duckdb_connection may do from now on, by any way that DuckDB has; NULL: everything. RIGHTS outlives that. What
-     * they may not is an error of class Permission when it is bound, before anything of it runs. */
+     * they may not is an error of class Permission when it is bound, before anything of it runs. Names without a database no longer mean
+     * the connection's if RIGHTS lacks that. */
     void (*set_limit)(void *connection, const od_rights *rights);
     /* Parses SQL, without an instance, and tells TABLE of each table that it names, as it is written there ("" for what is left out).
      * *only_reads: running it leaves nothing behind. False: it cannot be parsed; TABLE may have been told of some. Any thread. */

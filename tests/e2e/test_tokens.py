@@ -214,6 +214,15 @@ def test_a_prefix_stands_for_databases(server):
         assert outcome(star, "FROM t", "b") == ("OK", [(7,)])
         assert outcome(star, "FROM t", "a") == ("PERMISSION_DENIED", "token 'star' has no right to database 'a'")
         assert outcome(star, "FROM a.t", "b")[0] == "PERMISSION"
+        # The server's first database is another's: names are not looked for there.
+        assert outcome(star, "SELECT sum(x) FROM range(4) t(x)", "") == ("OK", [(6,)])
+        assert outcome(star, "FROM b.t", "") == ("OK", [(7,)])
+        assert outcome(star, "FROM t", "")[0] == "CATALOG"
+        assert outcome(star, "SELECT m()", "")[0] == "CATALOG"
+        transaction = star.begin("")
+        assert outcome(star, "SELECT sum(b_col) FROM b.t", "", transaction_id=transaction) == ("OK", [(7,)])
+        assert outcome(star, "FROM a.t", "", transaction_id=transaction)[0] == "PERMISSION"
+        star.rollback(transaction)
 
 
 WRITES = [
@@ -254,10 +263,10 @@ NEVER = [
     "ATTACH ':memory:' AS x",
     "SELECT write_log('x')",
     "FROM duckdb_logs()",
-    "COPY t TO '/tmp/never.csv'",
+    "COPY t TO 'FOLDER/never.csv'",
     "FROM read_text('/etc/passwd')",
     "LOAD json",
-    "EXPORT DATABASE a TO '/tmp/never'",
+    "EXPORT DATABASE a TO 'FOLDER/never'",
     "FROM json_execute_serialized_sql(json_serialize_sql('FROM a.t'))",
 ]
 
@@ -285,14 +294,14 @@ def test_limits_leave_the_server_alone(kind, tmp_path, tokens):
     """Whatever --external-access allows."""
     with served(kind, tmp_path, tokens) as server, server.client(secret("ro")) as ro:
         for sql in NEVER:
-            assert outcome(ro, sql)[0] == "PERMISSION", sql
+            assert outcome(ro, sql.replace("FOLDER", str(tmp_path)))[0] == "PERMISSION", sql
     if kind == "stack":
         return
     (tmp_path / "open").mkdir()
     with served(kind, tmp_path / "open", tokens, "--external-access") as server:
         with server.client(secret("ana")) as ana, server.client(secret("all")) as everything:
             for sql in NEVER:
-                assert outcome(ana, sql)[0] == "PERMISSION", sql
+                assert outcome(ana, sql.replace("FOLDER", str(tmp_path)))[0] == "PERMISSION", sql
             assert outcome(ana, "FROM read_blob('%s')" % (tmp_path / "b.duckdb"))[0] == "PERMISSION"
             assert outcome(ana, "ATTACH '%s' AS mine" % (tmp_path / "b.duckdb"))[0] == "PERMISSION"
             assert outcome(everything, "SELECT length(content) > 0 FROM read_text('/etc/passwd')") == ("OK", [(True,)])
@@ -300,7 +309,10 @@ def test_limits_leave_the_server_alone(kind, tmp_path, tokens):
             assert outcome(everything, "ATTACH ':memory:' AS mine; CREATE TABLE mine.x AS SELECT 1")[0] == "OK"
             assert outcome(ana, "FROM mine.x")[0] == "PERMISSION"
             assert outcome(everything, "FROM mine.x") == ("OK", [(1,)])
-    assert not os.path.exists("/tmp/never.csv")
+            for sql in ("FROM '%s'", "FROM read_csv('%s')", "FROM read_json('%s', format = 'array')"):
+                code, text = outcome(ana, sql % tokens)
+                assert (code, text.splitlines()[0]) == ("PERMISSION", "token 'ana' has limits, and may not use files")
+    assert not list(tmp_path.glob("never*"))
 
 
 def payload(column, values):
@@ -594,6 +606,12 @@ def test_parts_of_hybrid_statements_have_the_same_rights(kind, tmp_path, tokens)
             for sql in ("SELECT * FROM openduck_run('%s', 'FROM b.t')", "CALL openduck_run('%s', 'FROM b.t')"):
                 assert outcome(ana, sql % where)[0] == "PERMISSION", sql % where
         assert outcome(ana, both)[0] == "PERMISSION"
+        mixed = (
+            "SELECT count(*), sum(a_col + i) FROM openduck_run('REMOTE', 'FROM t') "
+            "JOIN openduck_run('LOCAL', 'SELECT i FROM range(3) n(i)') ON i < a_col"
+        )
+        assert outcome(ana, mixed) == ("OK", [(3, 24)])
+        assert outcome(ana, "SELECT max(a_col) FROM openduck_run('AUTO', 'FROM t')") == ("OK", [(7,)])
         if kind == "gateway":
             here = "SELECT * FROM openduck_run('LOCAL', 'FROM b_here.here')"
             assert outcome(ana, here)[0] == "PERMISSION"

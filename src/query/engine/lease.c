@@ -93,6 +93,8 @@ od_code od_lease_limit(od_lease *lease, od_rights *rights, od_error *err)
     if (lease->pool->host == NULL)
         return od_fail(err, OD_E_NOT_IMPLEMENTED, "statements cannot be held to a token's rights in this build");
     lease->rights = od_rights_ref(rights);
+    if (!od_rights_database(rights, od_slice_str(lease->pool->database)))
+        lease->soiled = true; /* it leaves its database */
     lease->pool->host->set_limit(lease->connection, rights);
     return OD_OK;
 }
