@@ -1,8 +1,8 @@
 #include "server/limit.hpp"
+#include "server/own_files.hpp"
 
 #include "duckdb/catalog/catalog_entry/table_catalog_entry.hpp"
 #include "duckdb/catalog/catalog_search_path.hpp"
-#include "duckdb/common/opener_file_system.hpp"
 #include "duckdb/function/scalar/sequence_utils.hpp"
 #include "duckdb/main/attached_database.hpp"
 #include "duckdb/main/client_context_state.hpp"
@@ -48,29 +48,10 @@ vector<string> DatabasesInUse(ClientContext &context) {
 	return names;
 }
 
-//! Refuses every file: binding alone opens some, and its errors tell of what is in them
-class NoFiles : public OpenerFileSystem {
-public:
-	explicit NoFiles(string token) : token(std::move(token)) {
-	}
-	FileSystem &GetFileSystem() const override {
-		throw PermissionException("%s has limits, and may not use files", token);
-	}
-	optional_ptr<FileOpener> GetOpener() const override {
-		return nullptr;
-	}
-	string GetName() const override {
-		return "NoFiles";
-	}
-
-private:
-	string token;
-};
-
 struct LimitState : public ClientContextState {
 	const od_rights *rights = nullptr;
-	//! The connection's own, while it has limits
-	unique_ptr<FileSystem> files;
+	//! The connection's file system, while it has limits
+	optional_ptr<OwnFiles> files;
 	//! The statement that was bound last lists catalogs, for which DuckDB goes through those of all databases
 	bool lists = false;
 	//! Databases that such statements have brought into the open transaction
@@ -144,6 +125,20 @@ bool Has(const od_rights *rights, const string &database) {
 
 string TokenOf(const od_rights *rights) {
 	return string("token '") + od_rights_name(rights) + "'";
+}
+
+//! Where the data of the lakes is that RIGHTS has
+vector<string> FoldersOf(ClientContext &context, const od_rights *rights) {
+	vector<string> folders;
+	for (auto &database : DatabaseManager::Get(context).GetDatabases()) {
+		auto &options = database->GetAttachOptions();
+		auto folder = options.find("data_path");
+		if (folder != options.end() && database->GetCatalog().GetCatalogType() == "ducklake" &&
+		    Has(rights, database->GetName())) {
+			folders.push_back(folder->second.ToString());
+		}
+	}
+	return folders;
 }
 
 //! One statement's plan
@@ -440,12 +435,15 @@ void SetLimit(ClientContext &context, const od_rights *rights) {
 	state->rights = rights;
 	if (!rights) {
 		if (state->files) {
-			client.client_file_system = std::move(state->files);
+			client.client_file_system = state->files->Release();
+			state->files = nullptr;
 		}
 		return;
 	}
-	state->files = std::move(client.client_file_system);
-	client.client_file_system = make_uniq<NoFiles>(TokenOf(rights));
+	auto files = make_uniq<OwnFiles>(std::move(client.client_file_system), TokenOf(rights), FoldersOf(context, rights),
+	                                 od_rights_writes(rights));
+	state->files = files.get();
+	client.client_file_system = std::move(files);
 	// What the engine has opened itself
 	state->listed = DatabasesInUse(context);
 	if (!Has(rights, DatabaseManager::GetDefaultDatabase(context))) {

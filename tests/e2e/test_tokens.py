@@ -315,6 +315,39 @@ def test_limits_leave_the_server_alone(kind, tmp_path, tokens):
     assert not list(tmp_path.glob("never*"))
 
 
+@pytest.mark.parametrize("options", [(), ("--external-access",)])
+def test_a_lake_has_files_of_its_own(tmp_path, tokens, options):
+    """Who has the right to a DuckLake uses its files, and no others."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    write_tokens(
+        tokens, {"ana": "databases = lake", "ro": "databases = lake\nread-only = true", "bob": "databases = a"}
+    )
+    lake = ["--ducklake-metadata", "sqlite:%s/lake.sqlite" % tmp_path, "--ducklake-data", folder]
+    lake += ["--extension-directory", services.ROOT / ".deps" / "extensions"]
+    with served("serve", tmp_path, tokens, *lake, *options) as server:
+        ana, ro, bob = (server.client(secret(name)) for name in ("ana", "ro", "bob"))
+        with ana, ro, bob:
+            assert outcome(ana, "CREATE TABLE x AS SELECT i FROM range(10000) n(i)", "lake")[0] == "OK"
+            assert outcome(ana, "UPDATE x SET i = 0 WHERE i > 9", "lake") == ("OK", [(9990,)])
+            for client in (ana, ro):
+                assert outcome(client, "SELECT count(*), sum(i)::INT FROM x", "lake") == ("OK", [(10000, 45)])
+                for path in (tokens, "%s/../tokens" % folder, str(folder) + ".not"):
+                    assert (
+                        outcome(client, "FROM read_csv('%s')" % path, "lake")[1].splitlines()[0].endswith("use files")
+                    )
+                # Not even these but by their tables.
+                assert outcome(client, "FROM glob('%s/**')" % folder, "lake")[0] == "PERMISSION"
+                assert outcome(client, "FROM a.t", "lake")[0] == "PERMISSION"
+                assert outcome(client, "FROM __ducklake_metadata_lake.ducklake_table", "lake")[0] == "PERMISSION"
+                assert outcome(client, "CALL ducklake_expire_snapshots('lake')", "lake")[0] == "PERMISSION"
+            assert outcome(ro, "INSERT INTO x VALUES (1)", "lake")[0] == "PERMISSION"
+            assert outcome(ro, "EXPORT DATABASE lake TO '%s/never'" % folder, "lake")[0] == "PERMISSION"
+            assert outcome(bob, "FROM lake.x")[0] == "PERMISSION"
+            assert outcome(bob, "FROM read_parquet('%s/**/*.parquet')" % folder)[0] == "PERMISSION"
+    assert not list(folder.glob("never*"))
+
+
 def payload(column, values):
     table = pa.table({column: pa.array(values, pa.int32())})
     sink = pa.BufferOutputStream()
