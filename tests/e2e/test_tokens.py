@@ -611,13 +611,16 @@ def test_a_server_does_not_start_with_a_faulty_file(tmp_path, tokens):
 
 def test_a_file_alone_is_enough(tmp_path, tokens):
     """Without OPENDUCK_TOKEN nobody has every right, and other hosts may come in."""
-    with services.Serve({"a": ":memory:"}, "--tokens", tokens, listen="0.0.0.0:0") as server:
+    options = ("--tokens", tokens, "--log", "info,gateway=debug,worker=debug")
+    with services.Serve({"a": ":memory:"}, *options, listen="0.0.0.0:0") as server:
         assert "no token is set" not in server.stderr()
         url = "http://127.0.0.1:%d" % server.port
         with services.Remote(url, "") as c:
             assert outcome(c, "SELECT 1") == ("UNAUTHENTICATED", "access_token required when OPENDUCK_TOKENS is set")
         with services.Remote(url, secret("ana")) as c:
             assert outcome(c, "SELECT 1") == ("OK", [(1,)])
+        services.wait_until(lambda: server.stderr().count(" token=ana ") == 2, 20, "gateway and worker log its name")
+        assert "secret-of" not in server.stderr()
 
 
 @pytest.mark.parametrize("kind", ["serve", "gateway"])

@@ -162,9 +162,10 @@ static void flow_leave(flow *f)
     if (od_log_enabled(OD_LOG_DEBUG, "gateway")) {
         char id[2 * OD_EXECUTION_ID_SIZE];
 
-        od_log(OD_LOG_DEBUG, "gateway", "execution ended", "exec=%s ms=%lld bytes=%llu failed=%d cancelled=%d",
-               od_log_quote(f->id, id, sizeof id), (long long)((od_clock_ns() - f->start_ns) / 1000000),
-               (unsigned long long)atomic_load(&f->bytes), atomic_load(&f->failed), atomic_load(&f->cancelled));
+        od_log(OD_LOG_DEBUG, "gateway", "execution ended", "exec=%s token=%s ms=%lld bytes=%llu failed=%d cancelled=%d",
+               od_log_quote(f->id, id, sizeof id), od_rights_name(f->rights),
+               (long long)((od_clock_ns() - f->start_ns) / 1000000), (unsigned long long)atomic_load(&f->bytes),
+               atomic_load(&f->failed), atomic_load(&f->cancelled));
     }
     flow_start_all(admit_leave(g->admit, &f->ticket));
     atomic_fetch_sub(&g->live, f->counted);

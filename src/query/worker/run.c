@@ -258,9 +258,10 @@ static void log_end(const od_worker_run *run, od_code code)
     char id[2 * OD_EXECUTION_ID_SIZE];
     if (!od_log_enabled(OD_LOG_DEBUG, "worker"))
         return;
-    od_log(OD_LOG_DEBUG, "worker", "execution ended", "exec=%s ms=%lld bytes=%llu code=%s",
-           od_log_quote(run->id, id, sizeof id), (long long)((od_clock_ns() - run->start_ns) / 1000000),
-           (unsigned long long)atomic_load(&run->bytes), od_code_name(code));
+    od_log(OD_LOG_DEBUG, "worker", "execution ended", "exec=%s token=%s ms=%lld bytes=%llu code=%s",
+           od_log_quote(run->id, id, sizeof id), od_rights_name(run->rights),
+           (long long)((od_clock_ns() - run->start_ns) / 1000000), (unsigned long long)atomic_load(&run->bytes),
+           od_code_name(code));
 }
 
 static void finish(job *j, od_code rc, od_error *why)
