@@ -14,6 +14,7 @@ import tempfile
 import pytest
 import services
 
+NO_THREADS = pytest.mark.skipif(services.PRESET == "tsan", reason="nothing of it is about threads")
 EXTENSIONS = services.ROOT / ".deps" / "extensions"
 
 
@@ -83,6 +84,7 @@ def stack(options, count=2):
         yield all_of_it.enter_context(services.Gateway([w.url for w in workers])), *workers
 
 
+@NO_THREADS
 @STORES
 def test_workers_share_a_lake(store):
     """What one of them commits the next statement sees, at whichever it runs."""
@@ -114,6 +116,7 @@ def test_workers_share_a_lake(store):
         assert c.do("SELECT count(*) FROM t", database="lake") == [(1001,)]
 
 
+@NO_THREADS
 def test_versions_of_a_shared_catalog_are_the_same_everywhere(store):
     """So a client that bound its statement against one worker's can run it at another, until the tables change."""
     with stack(store) as (_, first, second), first.client() as a, second.client() as b:
@@ -203,6 +206,7 @@ def test_concurrent_writers(store):
             assert c.do("SELECT count(*), count(DISTINCT i) FROM t", database="lake") == [(18, 18)]
 
 
+@NO_THREADS
 @STORES
 def test_its_extensions_open_no_other_doors(store, tmp_path):
     """Those for SQLite and PostgreSQL do not ask DuckDB whether SQL may reach files and hosts."""
@@ -238,6 +242,7 @@ def test_its_extensions_open_no_other_doors(store, tmp_path):
         assert c.do("SELECT sum(i) FROM mine", database="lake") == [(3,)]
 
 
+@NO_THREADS
 @pytest.mark.parametrize("kind", ["sqlite:", ""])
 def test_texts_are_escaped(kind, tmp_path):
     odd = 'it\'s; DROP "x" -- $1 %s ü'
@@ -288,6 +293,7 @@ def test_a_lake_beside_files(tmp_path):
             c.do("DELETE FROM t", database="lake")
 
 
+@NO_THREADS
 def test_what_keeps_a_lake_from_being_served(tmp_path):
     data = tmp_path / "data"
     data.mkdir()
