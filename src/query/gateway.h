@@ -93,10 +93,11 @@ bool od_gateway_cancel(od_gateway *gateway, const char *execution_id, const char
 
 enum { OD_GATEWAY_FAILURES = 100 };
 
-/* An execution that failed, or was cancelled by somebody else than its client. All texts are UTF-8. */
+/* A call that failed, or an execution that was cancelled by somebody else than its client. All texts are UTF-8. */
 typedef struct {
     int64_t unix_ms;
-    char execution_id[OD_EXECUTION_ID_SIZE]; /* "": it never got one */
+    char call[32];                           /* "ExecuteFragment", "CommitTransaction" */
+    char execution_id[OD_EXECUTION_ID_SIZE]; /* "": it never got one, or is none */
     char database[64];
     char client[64];
     char user[64]; /* the name of its token, od_rights_name */

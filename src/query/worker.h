@@ -32,6 +32,11 @@ typedef struct od_worker_run od_worker_run; /* counted */
 OD_MUST_CHECK od_code od_worker_create(const od_worker_options *options, od_worker **out, od_error *err);
 void od_worker_free(od_worker *worker); /* waits for its runs; cancel them first */
 
+/* Has FN told of calls that begin, fill or end a transaction and fail; what becomes of a run, on_done tells. Before any call. On any
+ * thread; not when the client is gone. */
+typedef void (*od_worker_failed)(void *arg, const od_rpc_call *call, const od_rights *rights, const od_error *why);
+void od_worker_watch_failures(od_worker *worker, od_worker_failed fn, void *arg);
+
 /* How a run ended. */
 typedef struct {
     const od_error *error; /* NULL: it ended well */

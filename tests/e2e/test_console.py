@@ -229,6 +229,26 @@ def test_a_statement_of_the_extension_is_cancelled(served):
         assert con.execute("SELECT 1").fetchall() == [(1,)]
 
 
+@pytest.mark.parametrize("kind", [services.Serve, services.Stack])
+def test_failures_of_transactions_and_uploads_are_noted(kind):
+    with kind({"mydb": ":memory:"}, "--console-listen", "127.0.0.1:0") as s, s.client() as c:
+        ask = bearer(console_url(s), "anything")
+        c.rows("CREATE TABLE t(i INTEGER)", database="mydb")
+
+        def calls():
+            return {f["call"]: f for f in ask("GET", "/api/failures")[1]["failures"]}
+
+        with pytest.raises(services.Refused):
+            c.commit("no such transaction")
+        ended = services.wait_until(lambda: calls().get("CommitTransaction"), 10, "it is noted")
+        assert ended["client"].startswith("127.0.0.1:") and ended["id"] == ""
+        transaction = c.begin()
+        with pytest.raises(services.Refused):
+            c.ingest(transaction, "t", [("i", "NO TYPE")], [])
+        noted = services.wait_until(lambda: calls().get("IngestData"), 10, "it is noted")
+        assert noted["message"] and calls().keys() == {"CommitTransaction", "IngestData"}
+
+
 def test_who_may_look_and_who_may_not(served):
     url = console_url(served)
     origin, nobody = url, Script(url)

@@ -132,9 +132,13 @@ od_code view_failures(const od_gateway_failure *list, size_t count, od_buf *out,
     od_json_put(&json, "{\"failures\":[");
     for (size_t i = 0; i < count; i++) {
         const od_gateway_failure *f = &list[i];
-        const char *const texts[][2] = {{"id", f->execution_id},         {"database", f->database},
-                                        {"client", f->client},           {"user", f->user},
-                                        {"code", od_code_name(f->code)}, {"kind", od_kind_name(f->kind)},
+        const char *const texts[][2] = {{"call", f->call},
+                                        {"id", f->execution_id},
+                                        {"database", f->database},
+                                        {"client", f->client},
+                                        {"user", f->user},
+                                        {"code", od_code_name(f->code)},
+                                        {"kind", od_kind_name(f->kind)},
                                         {"sqlstate", f->sqlstate}};
 
         od_json_put(&json, "%s{\"unix_ms\":%" PRId64 ",", i ? "," : "", f->unix_ms);

@@ -24,16 +24,20 @@ static void copy_text(char *out, size_t size, const char *text, size_t len)
     out[at] = '\0';
 }
 
-void failures_add(failures *f, const char *execution_id, od_slice database, const char *client, const char *user,
-                  const od_error *why)
+void failures_add(failures *f, const od_rpc_call *call, const od_rights *rights, const char *execution_id,
+                  od_slice database, const od_error *why)
 {
+    const char *client = od_rpc_call_peer(call), *user = od_rights_name(rights), *path = od_rpc_call_path(call);
+    const char *method = strrchr(path, '/');
     od_gateway_failure *row;
 
+    method = method ? method + 1 : path;
     pthread_mutex_lock(&f->lock);
     row = &f->ring[f->at];
     f->at = (f->at + 1) % OD_GATEWAY_FAILURES;
     f->count += f->count < OD_GATEWAY_FAILURES;
     *row = (od_gateway_failure){.unix_ms = od_wall_us() / 1000, .code = why->code, .kind = why->kind};
+    copy_text(row->call, sizeof row->call, method, strlen(method));
     copy_text(row->execution_id, sizeof row->execution_id, execution_id, strlen(execution_id));
     copy_text(row->database, sizeof row->database, (const char *)database.data, database.len);
     copy_text(row->client, sizeof row->client, client, strlen(client));

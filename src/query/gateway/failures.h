@@ -1,4 +1,4 @@
-/* The executions that failed last, for whoever asks what went wrong. */
+/* The calls that failed last, for whoever asks what went wrong. */
 #ifndef OD_QUERY_GATEWAY_FAILURES_H
 #define OD_QUERY_GATEWAY_FAILURES_H
 
@@ -13,8 +13,9 @@ typedef struct {
     size_t at, count; /* where the next one goes; how many there are */
 } failures;
 
-/* WHY's message is kept as far as its first line: a database's own text goes on with the statement. */
-void failures_add(failures *f, const char *execution_id, od_slice database, const char *client, const char *user,
-                  const od_error *why);
+/* CALL, of somebody with RIGHTS, has failed. WHY's message is kept as far as its first line: a database's own text goes on with the
+ * statement. */
+void failures_add(failures *f, const od_rpc_call *call, const od_rights *rights, const char *execution_id,
+                  od_slice database, const od_error *why);
 
 #endif

@@ -1,7 +1,5 @@
 #include "query/gateway/flow.h"
 
-#include <stdio.h>
-
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/banned.h"
@@ -17,7 +15,6 @@ od_code flow_create(od_gateway *gateway, od_rpc_call *call, flow **out, od_error
     f->call = od_rpc_call_ref(call);
     f->ticket.owner = f;
     f->start_ns = od_clock_ns();
-    snprintf(f->client, sizeof f->client, "%s", od_rpc_call_peer(call));
     atomic_init(&f->refs, 1);
     atomic_init(&f->ends, 1);
     pthread_mutex_init(&f->lock, NULL);
@@ -200,7 +197,7 @@ bool flow_refuse(flow *f, od_code code, const char *text)
 
 void flow_note(flow *f, const od_error *why)
 {
-    failures_add(&f->gateway->failures, f->id, f->asked.database, f->client, od_rights_name(f->rights), why);
+    failures_add(&f->gateway->failures, f->call, f->rights, f->id, f->asked.database, why);
 }
 
 bool flow_refuse_with(flow *f, int status, od_code code, const char *text)

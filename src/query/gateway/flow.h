@@ -32,7 +32,6 @@ typedef struct flow {
     od_execute_request asked; /* borrows REQUEST */
     od_rights *rights;        /* its caller's; NULL: all */
     char id[OD_EXECUTION_ID_SIZE];
-    char client[64]; /* its address */
     ticket ticket;
     struct flow *map_next;
     bool mapped;

@@ -55,8 +55,17 @@ static void unref(hop *h)
 
 /* ---- answers ---- */
 
+static void note(hop *h, const od_error *why)
+{
+    failures_add(&h->gateway->failures, h->call, h->rights, "", od_slice_of("", 0), why);
+}
+
 static void refuse(hop *h, int status, const char *text)
 {
+    od_error why;
+
+    od_fail(&why, od_code_from_grpc_status(status), "%s", text);
+    note(h, &why);
     od_rpc_call_finish(h->call, status, text);
 }
 
@@ -69,6 +78,7 @@ static void fail(hop *h, const od_error *why)
     od_error err;
     od_code rc = od_write_reply_encode(h->kind, &reply, &msg, &err);
 
+    note(h, why);
     od_rpc_call_mark(h->call, why->code);
     if (rc == OD_OK) {
         od_rpc_out_whole(msg, &out);
@@ -96,8 +106,10 @@ static od_code read_reply(hop *h, od_error *err)
     od_write_reply reply;
     od_code rc = od_write_reply_decode(h->kind, od_slice_of(od_msg_data(h->reply), od_msg_len(h->reply)), &reply, err);
 
-    if (rc == OD_OK && reply.failed)
+    if (rc == OD_OK && reply.failed) {
+        note(h, &reply.error);
         od_rpc_call_mark(h->call, reply.error.code);
+    }
     if (rc != OD_OK || reply.failed || h->kind != OD_REPLY_BEGIN)
         return rc;
     h->reserved = false;
@@ -387,6 +399,7 @@ static void begin(hop *h, od_msg *msg)
     if (rc == OD_OK)
         rc = od_rights_check_database(h->rights, what.database, &err);
     if (rc != OD_OK) {
+        note(h, &err);
         od_rpc_call_fail(h->call, od_code_grpc_status(rc), rc, err.message);
         return;
     }

@@ -46,6 +46,14 @@ static int64_t queue_ms_of(const od_gateway_options *options)
                                            : DEFAULT_QUEUE_MS;
 }
 
+/* Of a transaction or an upload at the worker of this process. */
+static void note_failure(void *arg, const od_rpc_call *call, const od_rights *rights, const od_error *why)
+{
+    od_gateway *g = arg;
+
+    failures_add(&g->failures, call, rights, "", od_slice_of("", 0), why);
+}
+
 od_code od_gateway_create(const od_gateway_options *options, od_gateway **out, od_error *err)
 {
     od_gateway *g = od_calloc(1, sizeof *g);
@@ -78,6 +86,8 @@ od_code od_gateway_create(const od_gateway_options *options, od_gateway **out, o
     OD_TRY(
         tiers_make(options->providers, options->provider_count, options->tiers, options->tier_count, &g->tiers, err));
     OD_TRY(janitor_start(g, err));
+    if (g->worker)
+        od_worker_watch_failures(g->worker, note_failure, g);
     if (!g->worker && options->probe_ms >= 0) {
         OD_TRY(prober_start(g->registry, &g->token, options->tls,
                             options->probe_ms ? options->probe_ms : DEFAULT_PROBE_MS, &g->prober, err));

@@ -58,7 +58,7 @@ static void fill_running(status_parts *p, int64_t now_ns)
             .sql = p->texts[i].sql,
             .waiting = waiting,
             .worker = worker ? worker->endpoint.authority : "",
-            .client = f->client,
+            .client = od_rpc_call_peer(f->call),
             .user = od_rights_name(f->rights),
         };
     }

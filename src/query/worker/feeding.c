@@ -44,7 +44,7 @@ static void run(void *arg)
     f->wtxn = NULL;
     memcpy(reply.execution_id, f->id, sizeof f->id);
     atomic_store(&f->answered, true);
-    od_wtxn_reply(f->call, OD_REPLY_INGEST, &reply);
+    od_wtxn_reply(f->worker, f->call, f->rights, OD_REPLY_INGEST, &reply);
     (void)atomic_fetch_sub(&f->worker->in_flight, 1);
     unref(f);
 }
@@ -138,10 +138,10 @@ static od_code open_feed(feeding *f, const od_ingest_metadata *m, od_error *err)
     return rc;
 }
 
-static void refuse(od_rpc_call *call, const od_error *why)
+static void refuse(const feeding *f, const od_error *why)
 {
     od_write_reply reply = {.failed = true, .error = *why};
-    od_wtxn_reply(call, OD_REPLY_INGEST, &reply);
+    od_wtxn_reply(f->worker, f->call, f->rights, OD_REPLY_INGEST, &reply);
 }
 
 void od_feeding_open(od_worker *worker, od_rpc_call *call, const od_ingest_metadata *metadata, od_rights *rights)
@@ -172,7 +172,7 @@ void od_feeding_open(od_worker *worker, od_rpc_call *call, const od_ingest_metad
         (void)atomic_fetch_sub(&worker->in_flight, 1);
         od_rpc_call_bind(call, &none, NULL);
     }
-    refuse(call, &err);
+    refuse(f, &err);
     unref(f);
     unref(f);
 }

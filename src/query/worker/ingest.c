@@ -104,7 +104,7 @@ static void answer(intake *in, od_write_reply *reply)
     (void)pthread_mutex_lock(&in->lock);
     in->answered = true;
     (void)pthread_mutex_unlock(&in->lock);
-    od_wtxn_reply(in->call, OD_REPLY_INGEST, reply);
+    od_wtxn_reply(in->worker, in->call, in->rights, OD_REPLY_INGEST, reply);
 }
 
 static void finish(intake *in)

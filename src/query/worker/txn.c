@@ -220,7 +220,8 @@ static void free_job(job *j)
     od_free(j);
 }
 
-void od_wtxn_reply(od_rpc_call *call, od_reply_kind kind, const od_write_reply *reply)
+void od_wtxn_reply(od_worker *worker, od_rpc_call *call, const od_rights *rights, od_reply_kind kind,
+                   const od_write_reply *reply)
 {
     od_msg *msg = NULL;
     od_rpc_out out;
@@ -228,6 +229,8 @@ void od_wtxn_reply(od_rpc_call *call, od_reply_kind kind, const od_write_reply *
     od_code rc = od_write_reply_encode(kind, reply, &msg, &err);
     if (reply->failed)
         od_rpc_call_mark(call, reply->error.code);
+    if (reply->failed && worker->on_failure != NULL && !od_rpc_call_is_gone(call))
+        worker->on_failure(worker->on_failure_arg, call, rights, &reply->error);
     if (rc == OD_OK) {
         od_rpc_out_whole(msg, &out);
         rc = od_rpc_call_reply(call, &out, OD_GRPC_OK, NULL, &err);
@@ -327,7 +330,7 @@ static void begin(job *j)
         memcpy(reply.transaction_id, w->id, sizeof w->id);
         reply.catalog_version = od_txn_catalog_version(w->txn);
     }
-    od_wtxn_reply(j->call, OD_REPLY_BEGIN, &reply);
+    od_wtxn_reply(j->worker, j->call, j->rights, OD_REPLY_BEGIN, &reply);
 }
 
 /* Takes the transaction of ID out of the list. */
@@ -361,7 +364,7 @@ static void end(job *j, bool commit)
     if (rc == OD_E_FATAL)
         od_worker_lose(j->worker, &reply.error);
     reply.failed = rc != OD_OK;
-    od_wtxn_reply(j->call, commit ? OD_REPLY_COMMIT : OD_REPLY_ROLLBACK, &reply);
+    od_wtxn_reply(j->worker, j->call, j->rights, commit ? OD_REPLY_COMMIT : OD_REPLY_ROLLBACK, &reply);
 }
 
 static void run_job(void *arg)

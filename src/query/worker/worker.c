@@ -125,6 +125,12 @@ out:
     return rc;
 }
 
+void od_worker_watch_failures(od_worker *worker, od_worker_failed fn, void *arg)
+{
+    worker->on_failure = fn;
+    worker->on_failure_arg = arg;
+}
+
 void od_worker_free(od_worker *worker)
 {
     if (worker == NULL)

@@ -35,6 +35,8 @@ struct od_worker {
     int64_t start_ns;
     void (*on_fatal)(void *arg, const char *why);
     void *on_fatal_arg;
+    od_worker_failed on_failure; /* NULL: nobody asks */
+    void *on_failure_arg;
     atomic_bool lost;      /* DuckDB's instance is of no more use */
     atomic_uint in_flight; /* runs started and not done */
     _Atomic uint64_t total, errors, cancelled;
@@ -94,7 +96,8 @@ void od_wtxn_end_all(od_worker *worker);  /* when nothing runs any more */
 /* Begins or ends one, by CALL's path. */
 void od_wtxn_call(od_worker *worker, od_rpc_call *call, od_msg *msg, od_rights *rights);
 /* CALL ends with REPLY. */
-void od_wtxn_reply(od_rpc_call *call, od_reply_kind kind, const od_write_reply *reply);
+void od_wtxn_reply(od_worker *worker, od_rpc_call *call, const od_rights *rights, od_reply_kind kind,
+                   const od_write_reply *reply);
 
 /* ingest.c */
 void od_intake_open(od_worker *worker, od_rpc_call *call, od_msg *msg, od_rights *rights);

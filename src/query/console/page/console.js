@@ -244,7 +244,7 @@ function updateFailure(cells, failure) {
   const texts = [
     today ? when.toLocaleTimeString([], CLOCK) : when.toLocaleString([], CLOCK),
     `${failure.code === failure.kind || failure.kind === "NONE" ? failure.code : `${failure.kind}: ${failure.code}`}${failure.sqlstate ? ` (${failure.sqlstate})` : ""}`,
-    failure.message, failure.database, who(failure), failure.id,
+    failure.message, failure.database, who(failure), failure.id || failure.call,
   ];
   cells.forEach((node, i) => setText(node, texts[i]));
 }

@@ -71,19 +71,21 @@ static void test_what_is_shown_of_many_long_ones_is_bounded(void **state)
 
 static void test_failures_are_told(void **state)
 {
-    static const od_gateway_failure list[] = {
-        {1700000000123, "e\"1", "m", "c:5", "rep", OD_E_BINDER, OD_KIND_BINDER, "42000", "no <b>such</b> column"},
-        {.code = OD_E_CANCELLED, .kind = OD_KIND_IO}};
+    static const od_gateway_failure list[] = {{1700000000123, "Execute", "e\"1", "m", "c:5", "rep", OD_E_BINDER,
+                                               OD_KIND_BINDER, "42000", "no <b>such</b> column"},
+                                              {.code = OD_E_CANCELLED, .kind = OD_KIND_IO}};
     od_buf out = {0};
 
     (void)state;
     assert_int_equal(view_failures(list, 2, &out, NULL), OD_OK);
     assert_string_equal(
         od_buf_cstr(&out),
-        "{\"failures\":[{\"unix_ms\":1700000000123,\"id\":\"e\\\"1\",\"database\":\"m\",\"client\":\"c:5\",\"user\":"
+        "{\"failures\":[{\"unix_ms\":1700000000123,\"call\":\"Execute\",\"id\":\"e\\\"1\",\"database\":\"m\","
+        "\"client\":\"c:5\",\"user\":"
         "\"rep\",\"code\":"
         "\"BINDER\","
-        "\"kind\":\"BINDER\",\"sqlstate\":\"42000\",\"message\":\"no <b>such</b> column\"},{\"unix_ms\":0,\"id\":\"\","
+        "\"kind\":\"BINDER\",\"sqlstate\":\"42000\",\"message\":\"no <b>such</b> "
+        "column\"},{\"unix_ms\":0,\"call\":\"\",\"id\":\"\","
         "\"database\":\"\",\"client\":\"\",\"user\":\"\",\"code\":\"CANCELLED\",\"kind\":\"IO\",\"sqlstate\":\"\","
         "\"message\":\"\"}]"
         "}");
