@@ -149,6 +149,9 @@ public:
 	}
 
 	void Check(BoundStatement &statement) {
+		if (statement.plan && statement.plan->type == LogicalOperatorType::LOGICAL_TRANSACTION) {
+			return; // a transaction that has been refused something can always be ended
+		}
 		state.lists = false;
 		CheckProperties();
 		CheckDatabasesInUse();
@@ -252,7 +255,6 @@ void PlanGuard::CheckOperator(unique_ptr<LogicalOperator> &op) {
 	case LogicalOperatorType::LOGICAL_RECURSIVE_CTE:
 	case LogicalOperatorType::LOGICAL_MATERIALIZED_CTE:
 	case LogicalOperatorType::LOGICAL_EXPLAIN:
-	case LogicalOperatorType::LOGICAL_TRANSACTION:
 	// What these change, the properties say.
 	case LogicalOperatorType::LOGICAL_INSERT:
 	case LogicalOperatorType::LOGICAL_DELETE:

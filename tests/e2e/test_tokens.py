@@ -221,6 +221,9 @@ def test_a_prefix_stands_for_databases(server):
         assert outcome(star, "SELECT m()", "")[0] == "CATALOG"
         transaction = star.begin("")
         assert outcome(star, "SELECT sum(b_col) FROM b.t", "", transaction_id=transaction) == ("OK", [(7,)])
+        assert outcome(star, "SELECT a.m()", "", transaction_id=transaction)[0] == "PERMISSION"
+        star.rollback(transaction)
+        transaction = star.begin("")
         assert outcome(star, "FROM a.t", "", transaction_id=transaction)[0] == "PERMISSION"
         star.rollback(transaction)
 

@@ -111,14 +111,18 @@ void od_txn_set_catalog_version(od_txn *txn, uint64_t version)
 
 /* ---- beginning ---- */
 
-/* DuckDB gives a transaction its view of a database when it is first touched: that is now. */
-static od_code begin(od_txn *txn, od_error *err)
+/* DuckDB gives a transaction its view of a database when it is first touched: that is now, unless RIGHTS lacks it. */
+static od_code begin(od_txn *txn, const od_rights *rights, od_error *err)
 {
     duckdb_connection connection = txn->lease->connection;
     od_buf touch = {0};
     od_code rc;
-    OD_TRY(od_buf_printf(&touch, err, "USE "));
-    OD_TRY(od_quote_ident(&touch, od_slice_str(txn->lease->pool->database), err));
+    if (od_rights_database(rights, od_slice_str(txn->lease->pool->database))) {
+        OD_TRY(od_buf_printf(&touch, err, "USE "));
+        OD_TRY(od_quote_ident(&touch, od_slice_str(txn->lease->pool->database), err));
+    } else {
+        OD_TRY(od_buf_printf(&touch, err, "SELECT 1"));
+    }
     OD_TRY(od_buf_append(&touch, "", 1, err));
     /* The version has to be that of the view: should the catalog change meanwhile, once more. */
     for (;;) {
@@ -164,7 +168,7 @@ od_code od_txn_begin(od_engine *engine, od_slice database, od_rights *rights, od
     (void)pthread_cond_init(&txn->changed, NULL);
     rc = od_lease_take(pool, &txn->lease, err);
     if (rc == OD_OK)
-        rc = begin(txn, err);
+        rc = begin(txn, rights, err);
     if (rc == OD_OK)
         rc = od_lease_limit(txn->lease, rights, err);
     if (rc != OD_OK) {
