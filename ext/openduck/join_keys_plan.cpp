@@ -21,23 +21,6 @@ constexpr idx_t MIN_SCAN_BYTES = idx_t(16) << 10;
 //! perhaps all that the other side has.
 constexpr idx_t SELECTED_SHARE = 2;
 constexpr idx_t WHOLE_SHARE = 32;
-//! What a text takes, for all that is known.
-constexpr idx_t TEXT_BYTES = 16;
-
-idx_t Width(const LogicalType &type) {
-	auto physical = type.InternalType();
-	return physical == PhysicalType::VARCHAR || !TypeIsConstantSize(physical) ? TEXT_BYTES : GetTypeIdSize(physical);
-}
-
-idx_t ScanBytes(ClientContext &context, LogicalGet &get, const RemoteScanBindData &bind) {
-	idx_t width = 1;
-	auto &ids = get.GetColumnIds();
-	for (idx_t i = 0; i < (get.projection_ids.empty() ? ids.size() : get.projection_ids.size()); i++) {
-		auto id = ids[get.projection_ids.empty() ? i : get.projection_ids[i]].GetPrimaryIndex();
-		width += id == COLUMN_IDENTIFIER_ROW_ID || !IsVirtualColumn(id) ? Width(ScanColumnType(bind, id)) : 0;
-	}
-	return get.EstimateCardinality(context) * width;
-}
 
 //! Whether some of the rows that OP could give are left out.
 bool Selects(const LogicalOperator &op) {
@@ -258,9 +241,15 @@ private:
 		return targets;
 	}
 
+	//! A type that the text of a query can name; that of an ENUM's keys is VARCHAR.
+	static bool HasKeyType(const JoinCondition &condition) {
+		auto &type = condition.right->return_type;
+		return type.id() == LogicalTypeId::ENUM || !TypeToSql(type).empty();
+	}
+
 	bool IsKey(const JoinCondition &condition, ExpressionType comparison) {
 		return condition.comparison == comparison && !condition.right->IsVolatile() &&
-		       condition.left->return_type == condition.right->return_type &&
+		       condition.left->return_type == condition.right->return_type && HasKeyType(condition) &&
 		       IsComparable(condition.left->return_type, ExpressionType::COMPARE_EQUAL);
 	}
 
@@ -303,7 +292,7 @@ private:
 				expression = BoundCastExpression::AddCastToType(context, std::move(expression), LogicalType::VARCHAR);
 			}
 			types.push_back(expression->return_type);
-			width += MaxValue(idx_t(JoinKeys::MIN_KEY_BYTES), Width(types.back()));
+			width += MaxValue(idx_t(JoinKeys::MIN_KEY_BYTES), ValueBytes(types.back()));
 			expressions.push_back(std::move(expression));
 		}
 		auto share = Selects(*side) ? SELECTED_SHARE : WHOLE_SHARE;
@@ -311,7 +300,7 @@ private:
 		vector<Target> worth;
 		for (auto &target : FindTargets(join, which)) {
 			auto &get = target.place.get()->Cast<LogicalGet>();
-			auto scan_bytes = ScanBytes(context, get, get.bind_data->Cast<RemoteScanBindData>());
+			auto scan_bytes = ScanBytes(context, get);
 			if (scan_bytes >= MIN_SCAN_BYTES && rows * width <= scan_bytes / share) {
 				most = MaxValue(most, scan_bytes / share);
 				worth.push_back(std::move(target));

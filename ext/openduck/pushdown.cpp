@@ -253,6 +253,7 @@ static void VisitPlan(LogicalOperator &op, bool in_join, bool below_limit) {
 }
 
 static void OptimizeRemoteScans(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan) {
+	PushJoins(input, plan);
 	PlanJoinKeys(input.context, *plan);
 	PushAggregates(input, plan);
 	VisitPlan(*plan, false, false);

@@ -6,6 +6,7 @@
 #include "duckdb.hpp"
 #include "duckdb/optimizer/optimizer_extension.hpp"
 #include "duckdb/planner/expression.hpp"
+#include "duckdb/planner/operator/logical_aggregate.hpp"
 #include "duckdb/planner/operator/logical_get.hpp"
 #include "duckdb/planner/table_filter.hpp"
 
@@ -44,6 +45,12 @@ FilterSql TableFilterToSql(const TableFilter &filter, const string &column_sql, 
 //! The table function's pushdown_complex_filter: moves what the server can do from FILTERS into the bind data.
 void PushdownFilters(ClientContext &context, LogicalGet &get, FunctionData *bind_data,
                      vector<unique_ptr<Expression>> &filters);
+
+//! Whether the server's result is exactly the one that is made here, in whatever order the rows come.
+bool IsExactAggregate(const LogicalAggregate &aggregate);
+
+//! Has the server make the joins of PLAN whose sides are both its own, if less comes of them than the sides are.
+void PushJoins(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan);
 
 //! Has the server make the groups and aggregates of PLAN that are made of a scan's rows, if that gives exactly the same.
 void PushAggregates(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan);

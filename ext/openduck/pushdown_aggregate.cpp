@@ -29,6 +29,27 @@ bool IsExact(const BoundAggregateExpression &aggregate) {
 	return name == "count" || ((name == "min" || name == "max") && !TypeToSql(type).empty());
 }
 
+} // namespace
+
+bool IsExactAggregate(const LogicalAggregate &aggregate) {
+	auto &sets = aggregate.grouping_sets;
+	if (!aggregate.grouping_functions.empty() ||
+	    (!sets.empty() && (sets.size() > 1 || sets[0].size() != aggregate.groups.size()))) {
+		return false;
+	}
+	for (auto &expression : aggregate.expressions) {
+		auto &bound = expression->Cast<BoundAggregateExpression>();
+		auto &catalog = bound.function.catalog_name;
+		if (!IsExact(bound) || bound.order_bys || (!catalog.empty() && catalog != SYSTEM_CATALOG) ||
+		    TypeToSql(bound.return_type).empty()) {
+			return false;
+		}
+	}
+	return true;
+}
+
+namespace {
+
 class AggregatePusher {
 public:
 	AggregatePusher(Binder &binder, ClientContext &context, unique_ptr<LogicalOperator> &root)
@@ -48,9 +69,7 @@ private:
 	//! Puts a scan of what the server makes in the place of an aggregate over a scan.
 	void Push(unique_ptr<LogicalOperator> &place) {
 		auto &aggregate = place->Cast<LogicalAggregate>();
-		auto &sets = aggregate.grouping_sets;
-		if (!aggregate.grouping_functions.empty() ||
-		    (!sets.empty() && (sets.size() > 1 || sets[0].size() != aggregate.groups.size()))) {
+		if (!IsExactAggregate(aggregate)) {
 			return;
 		}
 		vector<unique_ptr<Expression>> inputs;
@@ -134,11 +153,7 @@ private:
 		auto next = outputs.size();
 		for (auto &expression : aggregate.expressions) {
 			auto &bound = expression->Cast<BoundAggregateExpression>();
-			auto sql = WriteAggregate(bound, written, next);
-			if (sql.empty()) {
-				return string();
-			}
-			outputs.push_back(std::move(sql));
+			outputs.push_back(WriteAggregate(bound, written, next));
 			columns.push_back({"c" + to_string(columns.size()), bound.return_type});
 		}
 		for (idx_t i = 0; i < outputs.size(); i++) {
@@ -147,13 +162,8 @@ private:
 		return "SELECT " + StringUtil::Join(outputs, ", ") + from + (groups.empty() ? "" : " GROUP BY " + groups);
 	}
 
-	//! With the arguments (and the filter) from WRITTEN[NEXT] on. Empty if it may give something else there.
+	//! With the arguments (and the filter) from WRITTEN[NEXT] on.
 	static string WriteAggregate(const BoundAggregateExpression &bound, const vector<string> &written, idx_t &next) {
-		auto &catalog = bound.function.catalog_name;
-		if (!IsExact(bound) || bound.order_bys || (!catalog.empty() && catalog != SYSTEM_CATALOG) ||
-		    TypeToSql(bound.return_type).empty()) {
-			return string();
-		}
 		string sql = bound.function.name + "(" + (bound.IsDistinct() ? "DISTINCT " : "");
 		if (bound.children.empty()) {
 			sql = "count(*";
@@ -168,27 +178,9 @@ private:
 	             vector<RemoteColumn> columns) {
 		auto &aggregate = place->Cast<LogicalAggregate>();
 		auto rows = aggregate.groups.empty() ? 1 : aggregate.EstimateCardinality(context);
-		auto source = scan.bind_data->Cast<RemoteScanBindData>().source;
-		source.relation.clear();
-		source.query = sql;
-		source.columns = columns;
-		source.estimated_rows = rows;
-		source.entry = nullptr;
-		auto bind = unique_ptr_cast<FunctionData, RemoteScanBindData>(RemoteScanBind(std::move(source)));
-		bind->subquery = sql;
-		vector<LogicalType> types;
-		vector<string> names;
-		for (auto &column : columns) {
-			types.push_back(column.type);
-			names.push_back(column.name);
-		}
 		auto table = binder.GenerateTableIndex();
-		auto result = make_uniq<LogicalGet>(table, RemoteScanFunction(), std::move(bind), types, names);
-		for (idx_t i = 0; i < columns.size(); i++) {
-			result->AddColumnId(i);
-		}
-		result->SetEstimatedCardinality(rows);
-		result->ResolveOperatorTypes();
+		auto result =
+		    RemoteSubquery(scan.bind_data->Cast<RemoteScanBindData>().source, sql, std::move(columns), table, rows);
 		ColumnBindingReplacer replacer;
 		auto before = aggregate.GetColumnBindings();
 		for (idx_t i = 0; i < before.size(); i++) {
