@@ -15,16 +15,16 @@ namespace {
 
 typedef vector<unique_ptr<Expression>> expressions_t;
 
-//! A side of a join: a scan, perhaps below projections.
+//! A side of a join: a scan, perhaps below projections and filters.
 class JoinSide {
 public:
 	JoinSide(string alias_p, LogicalOperator &root_p) : alias(std::move(alias_p)), root(root_p) {
 		reference<LogicalOperator> child = root;
-		while (child.get().type == LogicalOperatorType::LOGICAL_PROJECTION) {
-			child = *child.get().children[0];
-		}
-		if (child.get().type != LogicalOperatorType::LOGICAL_GET) {
-			return;
+		expressions_t filters;
+		for (; child.get().type != LogicalOperatorType::LOGICAL_GET; child = *child.get().children[0]) {
+			if (!LookThrough(child, filters)) {
+				return;
+			}
 		}
 		auto &get = child.get().Cast<LogicalGet>();
 		if (!IsRemoteScan(get.function) || !get.bind_data || get.extra_info.sample_options) {
@@ -35,7 +35,19 @@ public:
 			return;
 		}
 		from = ScanFromSql(data, get.table_filters);
+		vector<string> conditions;
+		auto writer = ScanColumnWriter(get, data);
+		for (auto &filter : filters) {
+			string sql;
+			if (filter->IsVolatile() || filter->HasParameter() || !ExpressionToSql(*filter, writer, sql)) {
+				return;
+			}
+			conditions.push_back(std::move(sql));
+		}
 		if (!from.empty()) {
+			if (!conditions.empty()) {
+				from = " FROM (SELECT *" + from + ") WHERE " + StringUtil::Join(conditions, " AND ");
+			}
 			scan = get;
 			bind = data;
 			root.ResolveOperatorTypes();
@@ -68,12 +80,10 @@ public:
 		expressions_t inner;
 		inner.push_back(expression.Copy());
 		reference<LogicalOperator> child = root;
-		while (child.get().type == LogicalOperatorType::LOGICAL_PROJECTION) {
-			auto &projection = child.get().Cast<LogicalProjection>();
-			if (!ReplaceColumns(inner, projection.table_index, projection.expressions)) {
+		for (; child.get().type != LogicalOperatorType::LOGICAL_GET; child = *child.get().children[0]) {
+			if (!ThroughProjection(child, inner)) {
 				return false;
 			}
-			child = *projection.children[0];
 		}
 		string sql;
 		if (inner[0]->IsVolatile() || inner[0]->HasParameter() ||
@@ -98,6 +108,25 @@ public:
 	}
 
 private:
+	//! EXPRESSIONS over the columns of OP become such over those of its child.
+	static bool ThroughProjection(LogicalOperator &op, expressions_t &expressions) {
+		if (op.type != LogicalOperatorType::LOGICAL_PROJECTION) {
+			return true;
+		}
+		auto &projection = op.Cast<LogicalProjection>();
+		return ReplaceColumns(expressions, projection.table_index, projection.expressions);
+	}
+	//! As above, also of FILTERS, to which those of OP are added. False if OP is neither projection nor filter.
+	static bool LookThrough(LogicalOperator &op, expressions_t &filters) {
+		if (op.type == LogicalOperatorType::LOGICAL_FILTER) {
+			for (auto &expression : op.expressions) {
+				filters.push_back(expression->Copy());
+			}
+			return true;
+		}
+		return op.type == LogicalOperatorType::LOGICAL_PROJECTION && ThroughProjection(op, filters);
+	}
+
 	const string alias;
 	LogicalOperator &root;
 	optional_ptr<LogicalGet> scan;
@@ -162,6 +191,7 @@ private:
 		case LogicalOperatorType::LOGICAL_GET:
 			return IsRemoteScan(op.Cast<LogicalGet>().function);
 		case LogicalOperatorType::LOGICAL_PROJECTION:
+		case LogicalOperatorType::LOGICAL_FILTER:
 		case LogicalOperatorType::LOGICAL_COMPARISON_JOIN:
 			for (auto &child : op.children) {
 				if (!IsRemoteTree(*child)) {
