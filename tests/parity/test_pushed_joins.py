@@ -70,7 +70,6 @@ def check(con, sql):
         (2, "SELECT name, sum(a.id) FROM {0}.a JOIN {0}.b USING (k) JOIN {0}.c ON a.g = c.g GROUP BY name"),
         (1, "SELECT * FROM {0}.a WHERE k IN (SELECT k FROM {0}.b WHERE g = 1)"),
         (1, "SELECT g, count(*) FROM {0}.a WHERE EXISTS (FROM {0}.b WHERE b.k = a.k AND b.g < 3) GROUP BY g"),
-        (1, "SELECT t FROM {0}.b WHERE EXISTS (FROM {0}.a WHERE a.k = b.k AND a.g + 1 > a.id)"),
         (1, "SELECT count(*) FROM {0}.a SEMI JOIN {0}.none USING (k)"),
         (1, "SELECT count(*) FROM {0}.a ANTI JOIN {0}.none USING (k)"),
         (1, "SELECT n, count(*) FROM (SELECT s || '!' AS n, id * 2 AS i FROM {0}.a) JOIN {0}.b ON i = b.k GROUP BY n"),
