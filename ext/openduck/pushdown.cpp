@@ -3,6 +3,8 @@
 //===----------------------------------------------------------------------===//
 #include "openduck/pushdown.hpp"
 
+#include "duckdb/optimizer/column_binding_replacer.hpp"
+#include "duckdb/planner/binder.hpp"
 #include "duckdb/planner/expression/list.hpp"
 #include "duckdb/planner/filter/conjunction_filter.hpp"
 #include "duckdb/planner/filter/constant_filter.hpp"
@@ -174,6 +176,39 @@ void PushdownFilters(ClientContext &, LogicalGet &get, FunctionData *bind_data,
 		bind.filters.push_back(std::move(sql));
 	}
 	filters = std::move(rest);
+}
+
+//===--------------------------------------------------------------------===//
+// Parts of a plan that the server runs
+//===--------------------------------------------------------------------===//
+void ReplaceByScan(PlanPart part, RemoteScanSource source, string sql, vector<RemoteColumn> columns, idx_t rows) {
+	auto before = part.place->GetColumnBindings();
+	auto table = part.binder.GenerateTableIndex();
+	vector<LogicalType> types;
+	vector<string> names;
+	for (auto &column : columns) {
+		types.push_back(column.type);
+		names.push_back(column.name);
+	}
+	source.relation.clear();
+	source.query = sql;
+	source.columns = std::move(columns);
+	source.estimated_rows = rows;
+	source.entry = nullptr;
+	auto bind = unique_ptr_cast<FunctionData, RemoteScanBindData>(RemoteScanBind(std::move(source)));
+	bind->subquery = std::move(sql);
+	auto result = make_uniq<LogicalGet>(table, RemoteScanFunction(), std::move(bind), types, names);
+	for (idx_t i = 0; i < types.size(); i++) {
+		result->AddColumnId(i);
+	}
+	result->SetEstimatedCardinality(rows);
+	result->ResolveOperatorTypes();
+	part.place = std::move(result);
+	ColumnBindingReplacer replacer;
+	for (idx_t i = 0; i < before.size(); i++) {
+		replacer.replacement_bindings.emplace_back(before[i], ColumnBinding(table, i));
+	}
+	replacer.VisitOperator(*part.root);
 }
 
 //===--------------------------------------------------------------------===//

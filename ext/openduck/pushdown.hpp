@@ -46,6 +46,19 @@ FilterSql TableFilterToSql(const TableFilter &filter, const string &column_sql, 
 void PushdownFilters(ClientContext &context, LogicalGet &get, FunctionData *bind_data,
                      vector<unique_ptr<Expression>> &filters);
 
+struct RemoteColumn;
+struct RemoteScanSource;
+
+//! A part of a plan: where it hangs, below ROOT, which names its columns.
+struct PlanPart {
+	Binder &binder;
+	unique_ptr<LogicalOperator> &root;
+	unique_ptr<LogicalOperator> &place;
+};
+//! Puts a scan in its place: of the query SQL, one SELECT, at the server of SOURCE, whose COLUMNS are those of the part, and which gives
+//! about ROWS rows.
+void ReplaceByScan(PlanPart part, RemoteScanSource source, string sql, vector<RemoteColumn> columns, idx_t rows);
+
 //! Whether the server's result is exactly the one that is made here, in whatever order the rows come.
 bool IsExactAggregate(const LogicalAggregate &aggregate);
 

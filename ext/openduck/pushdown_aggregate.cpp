@@ -3,9 +3,7 @@
 //===----------------------------------------------------------------------===//
 #include "openduck/scan.hpp"
 
-#include "duckdb/optimizer/column_binding_replacer.hpp"
 #include "duckdb/optimizer/optimizer.hpp"
-#include "duckdb/planner/binder.hpp"
 #include "duckdb/planner/expression/list.hpp"
 #include "duckdb/planner/operator/list.hpp"
 
@@ -80,7 +78,9 @@ private:
 		vector<RemoteColumn> columns;
 		auto sql = Write(*scan, aggregate, inputs, columns);
 		if (!sql.empty()) {
-			Replace(place, *scan, sql, std::move(columns));
+			auto rows = aggregate.groups.empty() ? 1 : aggregate.EstimateCardinality(context);
+			ReplaceByScan({binder, root, place}, scan->bind_data->Cast<RemoteScanBindData>().source, std::move(sql),
+			              std::move(columns), rows);
 		}
 	}
 
@@ -172,22 +172,6 @@ private:
 		}
 		sql += ")";
 		return bound.filter ? sql + " FILTER (WHERE " + written[next++] + ")" : sql;
-	}
-
-	void Replace(unique_ptr<LogicalOperator> &place, LogicalGet &scan, const string &sql,
-	             vector<RemoteColumn> columns) {
-		auto &aggregate = place->Cast<LogicalAggregate>();
-		auto rows = aggregate.groups.empty() ? 1 : aggregate.EstimateCardinality(context);
-		auto table = binder.GenerateTableIndex();
-		auto result =
-		    RemoteSubquery(scan.bind_data->Cast<RemoteScanBindData>().source, sql, std::move(columns), table, rows);
-		ColumnBindingReplacer replacer;
-		auto before = aggregate.GetColumnBindings();
-		for (idx_t i = 0; i < before.size(); i++) {
-			replacer.replacement_bindings.emplace_back(before[i], ColumnBinding(table, i));
-		}
-		place = std::move(result);
-		replacer.VisitOperator(*root);
 	}
 
 	Binder &binder;

@@ -3,9 +3,7 @@
 //===----------------------------------------------------------------------===//
 #include "openduck/scan.hpp"
 
-#include "duckdb/optimizer/column_binding_replacer.hpp"
 #include "duckdb/optimizer/optimizer.hpp"
-#include "duckdb/planner/binder.hpp"
 #include "duckdb/planner/expression/list.hpp"
 #include "duckdb/planner/operator/list.hpp"
 
@@ -251,27 +249,15 @@ private:
 		}
 		auto &first = exchanged ? right : left;
 		auto &second = exchanged ? left : right;
-		Replace(place, first.Bind().source,
-		        "SELECT " + StringUtil::Join(outputs, ", ") + " FROM " + first.FromItem() + " " + word + " " +
-		            second.FromItem() + " ON " + StringUtil::Join(conditions, " AND "),
-		        std::move(columns), rows);
+		ReplaceByScan({binder, root, place}, first.Bind().source,
+		              "SELECT " + StringUtil::Join(outputs, ", ") + " FROM " + first.FromItem() + " " + word + " " +
+		                  second.FromItem() + " ON " + StringUtil::Join(conditions, " AND "),
+		              std::move(columns), rows);
 	}
 
 	static bool SameServer(const RemoteScanSource &a, const RemoteScanSource &b) {
 		return a.remote == b.remote && a.owned == b.owned && a.catalog_version == b.catalog_version &&
 		       a.transaction.lock() == b.transaction.lock();
-	}
-
-	void Replace(unique_ptr<LogicalOperator> &place, RemoteScanSource source, string sql, vector<RemoteColumn> columns,
-	             idx_t rows) {
-		auto before = place->GetColumnBindings();
-		auto table = binder.GenerateTableIndex();
-		place = RemoteSubquery(std::move(source), std::move(sql), std::move(columns), table, rows);
-		ColumnBindingReplacer replacer;
-		for (idx_t i = 0; i < before.size(); i++) {
-			replacer.replacement_bindings.emplace_back(before[i], ColumnBinding(table, i));
-		}
-		replacer.VisitOperator(*root);
 	}
 
 	Binder &binder;

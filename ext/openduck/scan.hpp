@@ -73,10 +73,6 @@ bool CanPushAll(const RemoteScanBindData &bind, const TableFilterSet &filters);
 idx_t ValueBytes(const LogicalType &type);
 //! What the columns that the remote scan GET gives will take, as the optimizer estimates its rows.
 idx_t ScanBytes(ClientContext &context, LogicalGet &get);
-//! A scan with the table index TABLE of all COLUMNS of a query of the server of SOURCE, which gives about ROWS rows. SQL may be
-//! used as a subquery.
-unique_ptr<LogicalGet> RemoteSubquery(RemoteScanSource source, string sql, vector<RemoteColumn> columns, idx_t table,
-                                      idx_t rows);
 
 //! The name and type of column ID of what is scanned.
 string ScanColumnSql(const RemoteScanBindData &bind, column_t id);

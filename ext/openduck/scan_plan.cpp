@@ -201,7 +201,7 @@ bool CanPushAll(const RemoteScanBindData &bind, const TableFilterSet &filters) {
 }
 
 //===--------------------------------------------------------------------===//
-// Sizes, and scans that replace parts of a plan
+// Sizes
 //===--------------------------------------------------------------------===//
 idx_t ValueBytes(const LogicalType &type) {
 	static constexpr idx_t TEXT_BYTES = 16;
@@ -218,30 +218,6 @@ idx_t ScanBytes(ClientContext &context, LogicalGet &get) {
 		width += HasContent(id) ? ValueBytes(ScanColumnType(bind, id)) : 0;
 	}
 	return get.EstimateCardinality(context) * width;
-}
-
-unique_ptr<LogicalGet> RemoteSubquery(RemoteScanSource source, string sql, vector<RemoteColumn> columns, idx_t table,
-                                      idx_t rows) {
-	vector<LogicalType> types;
-	vector<string> names;
-	for (auto &column : columns) {
-		types.push_back(column.type);
-		names.push_back(column.name);
-	}
-	source.relation.clear();
-	source.query = sql;
-	source.columns = std::move(columns);
-	source.estimated_rows = rows;
-	source.entry = nullptr;
-	auto bind = unique_ptr_cast<FunctionData, RemoteScanBindData>(RemoteScanBind(std::move(source)));
-	bind->subquery = std::move(sql);
-	auto result = make_uniq<LogicalGet>(table, RemoteScanFunction(), std::move(bind), types, names);
-	for (idx_t i = 0; i < types.size(); i++) {
-		result->AddColumnId(i);
-	}
-	result->SetEstimatedCardinality(rows);
-	result->ResolveOperatorTypes();
-	return result;
 }
 
 } // namespace openduck

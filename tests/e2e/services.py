@@ -686,3 +686,14 @@ def own_cpu_share(seconds=0.5):
     before, start = time.process_time(), time.monotonic()
     time.sleep(seconds)
     return (time.process_time() - before) / (time.monotonic() - start)
+
+
+def remote_sql(con, sql):
+    """What the scans of SQL send, as EXPLAIN tells."""
+    todo = json.loads(con.execute("EXPLAIN (FORMAT JSON) " + sql).fetchall()[0][1])
+    found = []
+    while todo:
+        node = todo.pop()
+        found += [node["extra_info"]["Remote SQL"]] if "Remote SQL" in node["extra_info"] else []
+        todo += node["children"]
+    return found

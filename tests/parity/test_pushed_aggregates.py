@@ -1,7 +1,6 @@
 """Groups and aggregates of a remote table, which the server makes where that gives exactly the same."""
 
 import collections
-import json
 
 import duckdb
 import pytest
@@ -37,17 +36,6 @@ def con(tmp_path_factory):
         server.wait_idle()
 
 
-def remote_sql(con, sql):
-    """What the scans of SQL send."""
-    todo = json.loads(con.execute("EXPLAIN (FORMAT JSON) " + sql).fetchall()[0][1])
-    found = []
-    while todo:
-        node = todo.pop()
-        found += [node["extra_info"]["Remote SQL"]] if "Remote SQL" in node["extra_info"] else []
-        todo += node["children"]
-    return found
-
-
 def check(con, sql):
     """SQL gives the same, of the same types, as with the twins. Whether the server aggregates."""
     there, here = con.execute(sql.format("cloud")), None
@@ -55,7 +43,7 @@ def check(con, sql):
     here = con.execute(sql.format("twin"))
     assert types == [str(d[1]) for d in here.description]
     assert got == collections.Counter(map(repr, here.fetchall())), sql
-    return any("(" in s.split(" FROM ")[0] or "GROUP BY" in s for s in remote_sql(con, sql.format("cloud")))
+    return any("(" in s.split(" FROM ")[0] or "GROUP BY" in s for s in services.remote_sql(con, sql.format("cloud")))
 
 
 @pytest.mark.parametrize("name", TYPES)
@@ -117,7 +105,7 @@ def test_overflow_is_the_same_error(con):
 
 
 def test_one_row_travels(con):
-    sql = remote_sql(con, "SELECT g, sum(p) FROM cloud.wide WHERE i > 5 GROUP BY g")
+    sql = services.remote_sql(con, "SELECT g, sum(p) FROM cloud.wide WHERE i > 5 GROUP BY g")
     assert len(sql) == 1 and sql[0].endswith(' GROUP BY "g"')
 
 

@@ -1,7 +1,6 @@
 """Joins of two tables of one server, which the server makes where less comes of them."""
 
 import collections
-import json
 import random
 
 import pytest
@@ -34,17 +33,6 @@ def con(tmp_path_factory):
         server.wait_idle()
 
 
-def remote_sql(con, sql):
-    """What the scans of SQL send."""
-    todo = json.loads(con.execute("EXPLAIN (FORMAT JSON) " + sql).fetchall()[0][1])
-    found = []
-    while todo:
-        node = todo.pop()
-        found += [node["extra_info"]["Remote SQL"]] if "Remote SQL" in node["extra_info"] else []
-        todo += node["children"]
-    return found
-
-
 def check(con, sql):
     """SQL gives the same, of the same types, as with the twins. How many joins the server makes, and what is sent."""
     there = con.execute(sql.format("cloud"))
@@ -52,7 +40,7 @@ def check(con, sql):
     here = con.execute(sql.format("twin"))
     assert types == [str(d[1]) for d in here.description]
     assert got == collections.Counter(map(repr, here.fetchall())), sql
-    sent = remote_sql(con, sql.format("cloud"))
+    sent = services.remote_sql(con, sql.format("cloud"))
     return sum(s.count(" JOIN ") for s in sent), sent
 
 
@@ -106,7 +94,7 @@ def test_another_server_is_another(con, tmp_path):
         con.execute(services.attach_sql(server.url, alias="elsewhere"))
         sql = "SELECT count(*) FROM cloud.a SEMI JOIN elsewhere.b USING (k)"
         assert con.execute(sql).fetchall() == con.execute("SELECT count(*) FROM twin.a WHERE k < 20").fetchall()
-        assert not any(" JOIN " in s for s in remote_sql(con, sql))
+        assert not any(" JOIN " in s for s in services.remote_sql(con, sql))
         con.execute("DETACH elsewhere")
 
 
@@ -114,7 +102,7 @@ def test_in_a_transaction_with_its_own_writes(con):
     con.execute("BEGIN")
     con.execute("INSERT INTO cloud.b (k, t) VALUES (3, 'new'), (NULL, 'null')")
     sql = "SELECT count(*), count(b.t) FILTER (WHERE b.t = 'new') FROM cloud.a JOIN cloud.b USING (k)"
-    assert any(" JOIN " in s for s in remote_sql(con, sql))
+    assert any(" JOIN " in s for s in services.remote_sql(con, sql))
     rows = con.execute(sql).fetchall()[0]
     here = con.execute("SELECT count(*) FROM twin.a JOIN twin.b USING (k)").fetchone()[0]
     new = con.execute("SELECT count(*) FROM twin.a WHERE k = 3").fetchone()[0]

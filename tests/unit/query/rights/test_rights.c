@@ -13,20 +13,7 @@
 #include "base/buf.h"
 #include "query/rights.h"
 
-static char path[] = "/tmp/od-rights-XXXXXX";
-
-static int make_file(void **state)
-{
-    (void)state;
-    int fd = mkstemp(path);
-    return fd < 0 ? -1 : close(fd);
-}
-
-static int remove_file(void **state)
-{
-    (void)state;
-    return unlink(path);
-}
+#include "own_file.h"
 
 static void write_text(const char *text)
 {

@@ -14,22 +14,9 @@
 #include "base/buf.h"
 #include "query/rights.h"
 
+#include "own_file.h"
+
 #define HASH "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b" /* of "secret" */
-
-static char path[] = "/tmp/od-tokens-XXXXXX";
-
-static int make_file(void **state)
-{
-    (void)state;
-    int fd = mkstemp(path);
-    return fd < 0 ? -1 : close(fd);
-}
-
-static int remove_file(void **state)
-{
-    (void)state;
-    return unlink(path);
-}
 
 static void write_bytes(const void *data, size_t len)
 {
