@@ -24,6 +24,7 @@ foreach(part ssl crypto)
     target_link_libraries(od_openssl INTERFACE "$<${own}:${OPENSSL_${part}_ARCHIVE}>" "$<$<NOT:${own}>:OpenSSL::${shared}>")
 endforeach()
 find_package(PkgConfig REQUIRED)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash>=0.8)
 pkg_check_modules(PROTOBUF_C REQUIRED IMPORTED_TARGET libprotobuf-c)
 # Linked in where the archive is there, so that programs and the extension run on hosts without the library.
 find_library(PROTOBUF_C_ARCHIVE libprotobuf-c.a HINTS ${PROTOBUF_C_LIBRARY_DIRS})

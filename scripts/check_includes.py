@@ -36,6 +36,7 @@ OUTSIDE = [
     (r"duckdb\.h$", ["src/query/engine", "ext"]),
     (r"duckdb\.hpp$|duckdb/|utf8proc_wrapper\.hpp$", ["ext"]),
     (r"libpq|postgres|sqlite3", ["src/storage/meta"]),
+    (r"xxhash", ["src/storage/segment"]),
     (r"curl/|jansson", ["src/http"]),
     (r"microhttpd", ["src/query/gateway"]),
     (r"fuse", ["fuse"]),
