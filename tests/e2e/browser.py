@@ -62,6 +62,7 @@ class Browser:
         self._process = subprocess.Popen(
             ["bash", "-c", script, "browser", *binary(), *options, "about:blank"],
             pass_fds=(to_read, to_write),
+            env=services.server_env(),  # without what an instrumented interpreter is given
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
