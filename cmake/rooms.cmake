@@ -2,7 +2,7 @@
 
 # Texts for people are cut to their fields on purpose (od_error), so a possible cut is no warning.
 add_library(od_flags INTERFACE)
-target_include_directories(od_flags INTERFACE "${CMAKE_SOURCE_DIR}/src")
+target_include_directories(od_flags INTERFACE "${CMAKE_SOURCE_DIR}/src" "${CMAKE_SOURCE_DIR}/include")
 target_compile_options(od_flags INTERFACE $<$<COMPILE_LANGUAGE:C>:-D_GNU_SOURCE -Wall -Wextra -Wpedantic
     -Wshadow -Wconversion -Wstrict-prototypes -Wvla $<$<C_COMPILER_ID:GNU>:-Wno-format-truncation>>)
 if(OD_WERROR)

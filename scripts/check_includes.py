@@ -8,7 +8,7 @@ The house rules (docs and CMakeLists.txt say the same):
   upward    base <- http, telemetry, arrow <- query | storage | vgi <- ext, fuse, cli
   sideways  no wing sees another; query/worker alone may include storage/store.h
   outside   one outside library, one room; its types never show in a door
-  root      our own headers are included by their path from src/ (or ext/, tests/)
+  root      our own headers are included by their path from src/ (or ext/, tests/), the storage library's from include/
   first     a .c file includes its own header first
   cpp       C++ lives in ext/ only
 
@@ -164,6 +164,9 @@ class Checker:
             self.check_own(include)
         elif self.file.startswith("ext/") and (self.root / "ext" / include.name).exists():
             self.check_ext(include)
+        elif (self.root / "include" / include.name).exists():
+            if not self.file.startswith(("src/storage/store/", "src/storage/store.h", "ext/", *DOORS)):
+                self.fail(include.line, "door", f'"{include.name}" is the storage\'s door: for ext, fuse and cli')
         elif not (self.file.startswith(DOORS) and (self.root / include.name).exists()):
             self.fail(include.line, "root", f'"{include.name}" is not found from the source root')
 
@@ -241,6 +244,10 @@ CASES = [
     ("ext/openduck/deep.cpp", '#include "query/client/own.h"\n', "door"),
     ("ext/openduck/side.cpp", '#include "vgi/catalog.hpp"\n', "sideways"),
     ("ext/vgi/catalog.hpp", '#include "common/throw.hpp"\n', None),
+    ("src/query/client/h.c", '#include "openduck/storage.h"\n', "door"),
+    ("src/storage/store/a.c", '#include "openduck/storage.h"\n', None),
+    ("src/storage/store/b.c", "#include <sqlite3.h>\n", "outside"),
+    ("cli/snapshot.c", '#include "openduck/storage.h"\n', None),
     ("cli/main.c", '#include "query/worker.h"\n', None),
     ("cli/serve.c", '#include "query/rpc/own.h"\n', "door"),
     ("cli/db.c", "#include <duckdb.h>\n", "outside"),
@@ -254,6 +261,7 @@ EMPTY = [
     "src/query/worker.h",
     "src/query/client/own.h",
     "src/storage/store.h",
+    "include/openduck/storage.h",
     "ext/common/throw.hpp",
 ]
 

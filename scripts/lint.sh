@@ -29,7 +29,7 @@ if [ ${#files[@]} -gt 0 ]; then
     done | xargs -0 -n 2 -P 2 bash -c 'tidy "$@"' tidy || status=1
 
     analyze() {
-        gcc -std=c11 -O2 -D_GNU_SOURCE -DNGHTTP2_STATICLIB -DOD_VERSION='"0"' -fanalyzer -Werror -Isrc -I. -Ibuild/fuzz/gen \
+        gcc -std=c11 -O2 -D_GNU_SOURCE -DNGHTTP2_STATICLIB -DOD_VERSION='"0"' -fanalyzer -Werror -DXXH_INLINE_ALL -Isrc -Iinclude -I. -Ibuild/fuzz/gen \
             -isystem .deps/nghttp2/include -isystem .deps/duckdb/include -isystem .deps/nanoarrow/include \
             -isystem .deps/nanoarrow/include/nanoarrow -isystem .deps/nanoarrow/src -isystem .deps/nanoarrow/flatcc/include \
             "$1" -c "$2" -o /dev/null

@@ -22,10 +22,13 @@ typedef struct od_extent_node od_extent_node;
 /* Zero-initialise. */
 typedef struct {
     od_extent_node *root;
+    od_extent_node *spare;
     size_t count;
     uint64_t dice;
 } od_extent_map;
 
+/* After OD_OK the next put cannot fail. */
+OD_MUST_CHECK od_code od_extent_map_reserve(od_extent_map *map, od_error *err);
 /* OD_E_NO_MEMORY: the map is as it was. */
 OD_MUST_CHECK od_code od_extent_map_put(od_extent_map *map, const od_extent *extent, od_error *err);
 /* Nothing at or behind SIZE remains. Cannot fail. */

@@ -102,24 +102,43 @@ static void rest_of(od_extent_node *node, const od_extent *from, uint64_t offset
     node->extent.skip += gone;
 }
 
+/* A put takes two nodes at most: the new one, and the rest of one that it splits. */
+od_code od_extent_map_reserve(od_extent_map *map, od_error *err)
+{
+    while (map->spare == NULL || map->spare->right == NULL) {
+        od_extent_node *node = od_calloc(1, sizeof *node);
+
+        if (node == NULL)
+            return od_fail(err, OD_E_NO_MEMORY, "no memory for an extent");
+        node->right = map->spare;
+        map->spare = node;
+    }
+    return OD_OK;
+}
+
+static od_extent_node *take_spare(od_extent_map *map)
+{
+    od_extent_node *node = map->spare;
+
+    map->spare = node->right;
+    *node = (od_extent_node){.weight = throw_dice(map)};
+    return node;
+}
+
 od_code od_extent_map_put(od_extent_map *map, const od_extent *extent, od_error *err)
 {
-    od_extent_node *made = od_calloc(1, sizeof *made);
-    od_extent_node *rest = od_calloc(1, sizeof *rest);
+    od_extent_node *made;
     od_extent_node *before;
     od_extent_node *covered;
     od_extent_node *behind;
     od_extent_node *edge;
     uint64_t end = end_of(extent);
+    od_code rc = od_extent_map_reserve(map, err);
 
-    if (made == NULL || rest == NULL) {
-        od_free(made);
-        od_free(rest);
-        return od_fail(err, OD_E_NO_MEMORY, "no memory for an extent");
-    }
+    if (rc != OD_OK)
+        return rc;
+    made = take_spare(map);
     made->extent = *extent;
-    made->weight = throw_dice(map);
-    rest->weight = throw_dice(map);
     split(map->root, extent->offset, &before, &covered);
     split(covered, end, &covered, &behind);
     map->count++;
@@ -127,11 +146,11 @@ od_code od_extent_map_put(od_extent_map *map, const od_extent *extent, od_error 
     /* Only the last that begins before END can reach behind it. */
     edge = covered != NULL ? last_of(covered) : last_of(before);
     if (edge != NULL && end_of(&edge->extent) > end) {
+        od_extent_node *rest = take_spare(map);
+
         rest_of(rest, &edge->extent, end);
         behind = join(rest, behind);
         map->count++;
-    } else {
-        od_free(rest);
     }
     edge = last_of(before);
     if (edge != NULL && end_of(&edge->extent) > extent->offset)
@@ -174,4 +193,10 @@ void od_extent_map_clear(od_extent_map *map)
 {
     drop(map, map->root);
     map->root = NULL;
+    while (map->spare != NULL) {
+        od_extent_node *next = map->spare->right;
+
+        od_free(map->spare);
+        map->spare = next;
+    }
 }

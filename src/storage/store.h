@@ -1,0 +1,22 @@
+/* storage/store.h: a store on other ports than the system's, for tests and for doors that bring their own.
+ *
+ * What can be done with it is in openduck/storage.h. */
+#ifndef OD_STORAGE_STORE_H
+#define OD_STORAGE_STORE_H
+
+#include "openduck/storage.h"
+#include "storage/io.h"
+#include "storage/meta.h"
+
+typedef struct {
+    const char *directory; /* copied */
+    const od_io *io;       /* NULL: the system's. Borrowed */
+    od_meta_clock clock;   /* NULL: the system's */
+    void *clock_arg;
+    int64_t lease_ms;  /* 0: 30 seconds */
+    bool no_heartbeat; /* leases and pins are not renewed by themselves */
+} od_store_ports;
+
+od_storage_code od_store_open_with(const od_store_ports *ports, od_store **out, od_storage_error *err);
+
+#endif

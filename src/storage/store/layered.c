@@ -1,0 +1,185 @@
+#include "storage/store/volume.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/alloc.h"
+
+#include "base/banned.h"
+
+#define DEFAULT_LEASE_MS 30000
+
+static void renew(od_layered_store *store, const od_layered_volume *volume)
+{
+    static const od_uuid none;
+
+    /* A lease that is over shows at the next sync; a disturbed renewal is repeated. */
+    if (volume->writable)
+        (void)od_meta_renew(store->meta, &volume->lease, store->lease_ms, NULL);
+    else if (memcmp(&volume->pin, &none, sizeof none) != 0)
+        (void)od_meta_pin_renew(store->meta, volume->pin, store->lease_ms, NULL);
+}
+
+static void *beat(void *arg)
+{
+    od_layered_store *store = arg;
+
+    pthread_mutex_lock(&store->lock);
+    while (!store->stopping) {
+        struct timespec until;
+        int64_t pause = store->lease_ms / 3 > 0 ? store->lease_ms / 3 : 1;
+
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += pause / 1000;
+        until.tv_nsec += pause % 1000 * 1000000;
+        if (until.tv_nsec >= 1000000000) {
+            until.tv_sec++;
+            until.tv_nsec -= 1000000000;
+        }
+        while (!store->stopping && pthread_cond_timedwait(&store->wake, &store->lock, &until) != ETIMEDOUT)
+            ;
+        for (const od_layered_volume *volume = store->volumes; !store->stopping && volume != NULL;
+             volume = volume->next)
+            renew(store, volume);
+    }
+    pthread_mutex_unlock(&store->lock);
+    return NULL;
+}
+
+od_code od_store_enlist(od_layered_store *store, od_layered_volume *volume, od_error *err)
+{
+    int why = 0;
+
+    pthread_mutex_lock(&store->lock);
+    if (store->heartbeat && !store->started) {
+        sigset_t all;
+        sigset_t before;
+
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        why = pthread_create(&store->thread, NULL, beat, store);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        store->started = why == 0;
+    }
+    if (why == 0) {
+        volume->next = store->volumes;
+        store->volumes = volume;
+    }
+    pthread_mutex_unlock(&store->lock);
+    return why == 0 ? OD_OK : od_fail_errno(err, OD_E_IO, why, "cannot start the thread that renews leases");
+}
+
+void od_store_delist(od_layered_store *store, const od_layered_volume *volume)
+{
+    pthread_mutex_lock(&store->lock);
+    for (od_layered_volume **at = &store->volumes; *at != NULL; at = &(*at)->next)
+        if (*at == volume) {
+            *at = volume->next;
+            break;
+        }
+    pthread_mutex_unlock(&store->lock);
+}
+
+void od_layered_close_store(void *closed)
+{
+    od_layered_store *store = closed;
+
+    pthread_mutex_lock(&store->lock);
+    store->stopping = true;
+    pthread_cond_broadcast(&store->wake);
+    pthread_mutex_unlock(&store->lock);
+    if (store->started)
+        pthread_join(store->thread, NULL);
+    od_meta_close(store->meta);
+    pthread_cond_destroy(&store->wake);
+    pthread_mutex_destroy(&store->lock);
+    od_free(store->directory);
+    od_free(store);
+}
+
+static od_code prepare_directory(const od_layered_store *store, const od_store_ports *ports, od_meta **meta,
+                                 od_error *err)
+{
+    size_t size = strlen(store->directory) + sizeof "/metadata.sqlite";
+    char *path = od_alloc(size);
+    od_code rc;
+    int why = 0;
+
+    if (path == NULL)
+        return od_fail(err, OD_E_NO_MEMORY, "no memory for a store");
+    snprintf(path, size, "%s/layers", store->directory);
+    if (mkdir(path, 0700) == 0)
+        why = store->io->sync_dir(store->io->ctx, store->directory);
+    else if (errno != EEXIST)
+        why = errno;
+    if (why != 0) {
+        rc = od_fail_errno(err, OD_E_IO, why, "cannot make '%s'", path);
+    } else {
+        snprintf(path, size, "%s/metadata.sqlite", store->directory);
+        rc = od_meta_open(path, ports->clock, ports->clock_arg, meta, err);
+    }
+    od_free(path);
+    return rc;
+}
+
+od_code od_layered_store_open(const od_store_ports *ports, void **out, od_error *err)
+{
+    od_layered_store *store = od_calloc(1, sizeof *store);
+    pthread_condattr_t attr;
+    od_code rc;
+
+    if (store == NULL)
+        return od_fail(err, OD_E_NO_MEMORY, "no memory for a store");
+    pthread_mutex_init(&store->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&store->wake, &attr);
+    pthread_condattr_destroy(&attr);
+    store->io = ports->io != NULL ? ports->io : od_io_posix();
+    store->lease_ms = ports->lease_ms > 0 ? ports->lease_ms : DEFAULT_LEASE_MS;
+    store->heartbeat = !ports->no_heartbeat;
+    store->directory = od_strdup(ports->directory);
+    rc = store->directory == NULL ? od_fail(err, OD_E_NO_MEMORY, "no memory for a store")
+                                  : prepare_directory(store, ports, &store->meta, err);
+    if (rc != OD_OK) {
+        od_layered_close_store(store);
+        return rc;
+    }
+    *out = store;
+    return OD_OK;
+}
+
+od_code od_layered_snapshots(void *arg, const char *database, od_snapshot_fn fn, void *fn_arg, od_error *err)
+{
+    const od_layered_store *store = arg;
+    od_snapshot_row *rows = NULL;
+    size_t count = 0;
+    od_code rc = od_meta_snapshots(store->meta, database, &rows, &count, err);
+
+    for (size_t i = 0; rc == OD_OK && i < count; i++) {
+        char id[OD_UUID_TEXT_SIZE];
+        char layer[OD_UUID_TEXT_SIZE];
+        od_storage_snapshot snapshot = {
+            .id = id, .database = rows[i].database, .layer = layer, .created_ms = rows[i].created_ms};
+
+        od_uuid_format(rows[i].id, id);
+        od_uuid_format(rows[i].layer, layer);
+        if (fn(fn_arg, &snapshot) != 0)
+            break;
+    }
+    od_free(rows);
+    return rc;
+}
+
+od_code od_layered_drop(void *store, od_uuid snapshot, od_error *err)
+{
+    return od_meta_snapshot_drop(((od_layered_store *)store)->meta, snapshot, err);
+}
+
+od_code od_layered_clone(void *store, od_uuid snapshot, const char *database, od_error *err)
+{
+    return od_meta_clone(((od_layered_store *)store)->meta, snapshot, database, err);
+}

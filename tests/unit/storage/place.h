@@ -1,0 +1,114 @@
+/* A temporary directory for a store, a clock that stands still, and what two volumes have in common. */
+#ifndef OD_TESTS_UNIT_STORAGE_PLACE_H
+#define OD_TESTS_UNIT_STORAGE_PLACE_H
+
+#include <ftw.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "openduck/storage.h"
+#include "unit/base/check.h"
+
+#define OK(call)                                                     \
+    do {                                                             \
+        od_storage_error e_ = {0};                                   \
+        od_storage_error *err = &e_;                                 \
+        if ((call) != OD_STORAGE_OK)                                 \
+            fail_msg("%s: %d: %s", #call, (int)e_.code, e_.message); \
+    } while (0)
+
+typedef struct {
+    char directory[64];
+    _Atomic int64_t now;
+    atomic_int asked;
+} place;
+
+static inline int64_t place_clock(void *arg)
+{
+    place *p = arg;
+
+    atomic_fetch_add(&p->asked, 1);
+    return atomic_load(&p->now);
+}
+
+static inline void place_begin(place *p)
+{
+    memset(p, 0, sizeof *p);
+    snprintf(p->directory, sizeof p->directory, "/tmp/od_store_XXXXXX");
+    assert_non_null(mkdtemp(p->directory));
+    atomic_store(&p->now, 1000000);
+}
+
+static inline int place_remove(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+    (void)st;
+    (void)type;
+    (void)at;
+    return remove(path);
+}
+
+static inline void place_end(place *p)
+{
+    (void)nftw(p->directory, place_remove, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+#define PLACE_FILES 16
+
+typedef struct {
+    size_t count;
+    uint64_t id[PLACE_FILES];
+    uint64_t size[PLACE_FILES];
+    char name[PLACE_FILES][64];
+} place_listing;
+
+static inline int place_note(void *arg, uint64_t file, const char *name, uint64_t size)
+{
+    place_listing *list = arg;
+
+    if (list->count == PLACE_FILES)
+        return 1;
+    list->id[list->count] = file;
+    list->size[list->count] = size;
+    snprintf(list->name[list->count++], sizeof list->name[0], "%s", name);
+    return 0;
+}
+
+/* Whether both have the same files with the same bytes. */
+static inline bool place_same(od_volume *a, od_volume *b)
+{
+    place_listing of_a = {0};
+    place_listing of_b = {0};
+
+    OK(od_volume_list(a, place_note, &of_a, err));
+    OK(od_volume_list(b, place_note, &of_b, err));
+    if (of_a.count != of_b.count)
+        return false;
+    for (size_t i = 0; i < of_a.count; i++) {
+        size_t size = (size_t)of_a.size[i];
+        uint8_t *left;
+        uint8_t *right;
+        size_t got_left;
+        size_t got_right;
+        bool same;
+
+        if (of_a.id[i] != of_b.id[i] || of_a.size[i] != of_b.size[i] || strcmp(of_a.name[i], of_b.name[i]) != 0)
+            return false;
+        left = malloc(size + 1);
+        right = malloc(size + 1);
+        assert_true(left != NULL && right != NULL);
+        OK(od_volume_read(a, of_a.id[i], 0, left, size + 1, &got_left, err));
+        OK(od_volume_read(b, of_b.id[i], 0, right, size + 1, &got_right, err));
+        same = got_left == size && got_right == size && memcmp(left, right, size) == 0;
+        free(left);
+        free(right);
+        if (!same)
+            return false;
+    }
+    return true;
+}
+
+#endif

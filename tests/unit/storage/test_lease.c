@@ -1,0 +1,175 @@
+/* One writer: leases, fencing, taking over. */
+#include "storage/store.h"
+
+#include <sched.h>
+
+#include "unit/storage/place.h"
+
+#define LEASE_MS 1000
+
+typedef struct {
+    place p;
+    od_store *store[2]; /* as of two processes */
+} fixture;
+
+static void open_stores(fixture *f, bool heartbeat)
+{
+    place_begin(&f->p);
+    for (int i = 0; i < 2; i++) {
+        od_store_ports ports = {.directory = f->p.directory,
+                                .clock = place_clock,
+                                .clock_arg = &f->p,
+                                .lease_ms = heartbeat ? 30 : LEASE_MS,
+                                .no_heartbeat = !heartbeat || i == 1};
+
+        OK(od_store_open_with(&ports, &f->store[i], err));
+    }
+}
+
+static void close_stores(fixture *f)
+{
+    for (int i = 0; i < 2; i++)
+        OK(od_store_close(f->store[i], err));
+    place_end(&f->p);
+}
+
+static void expect(od_volume *volume, uint64_t file, const char *text)
+{
+    char out[64];
+    size_t got;
+
+    OK(od_volume_read(volume, file, 0, out, sizeof out, &got, err));
+    assert_int_equal(got, strlen(text));
+    assert_memory_equal(out, text, got);
+}
+
+static void test_nothing_of_an_old_writer_is_seen_or_acknowledged(void **state)
+{
+    fixture f;
+    od_volume *old;
+    od_volume *new;
+    od_volume *reader;
+    char snapshot[OD_STORAGE_ID_SIZE];
+    uint64_t file;
+    uint64_t ignored;
+
+    (void)state;
+    open_stores(&f, false);
+    OK(od_volume_open(f.store[0], "db", OD_VOLUME_CREATE, &old, err));
+    OK(od_volume_create(old, "f", &file, err));
+    OK(od_volume_write(old, file, 0, "acknowledged", 12, err));
+    OK(od_volume_sync(old, err));
+    assert_int_equal(od_volume_open(f.store[1], "db", OD_VOLUME_WRITE, &new, NULL), OD_STORAGE_LEASED);
+    atomic_fetch_add(&f.p.now, LEASE_MS - 1);
+    assert_int_equal(od_volume_open(f.store[1], "db", OD_VOLUME_WRITE, &new, NULL), OD_STORAGE_LEASED);
+    atomic_fetch_add(&f.p.now, 1);
+    OK(od_volume_open(f.store[1], "db", OD_VOLUME_WRITE, &new, err));
+
+    /* The old one does not know yet. */
+    (void)od_volume_write(old, file, 0, "OVERWRITTEN!", 12, NULL);
+    (void)od_volume_create(old, "g", &ignored, NULL);
+    assert_int_equal(od_volume_sync(old, NULL), OD_STORAGE_STALE_LEASE);
+    assert_int_equal(od_volume_seal(old, snapshot, NULL), OD_STORAGE_STALE_LEASE);
+    assert_int_equal(od_volume_sync(old, NULL), OD_STORAGE_STALE_LEASE);
+    expect(new, file, "acknowledged");
+    assert_int_equal(od_volume_find(new, "g", &ignored, NULL), OD_STORAGE_NOT_FOUND);
+
+    OK(od_volume_write(new, file, 0, "taken", 5, err));
+    OK(od_volume_seal(new, snapshot, err));
+    assert_int_equal(od_volume_close(old, NULL), OD_STORAGE_STALE_LEASE);
+    OK(od_volume_sync(new, err)); /* that close gave back nothing of this one */
+    OK(od_volume_open_snapshot(f.store[0], snapshot, &reader, err));
+    expect(reader, file, "takenwledged");
+    OK(od_volume_close(reader, err));
+    OK(od_volume_close(new, err));
+    OK(od_volume_open(f.store[0], "db", OD_VOLUME_WRITE, &new, err));
+    expect(new, file, "takenwledged");
+    OK(od_volume_close(new, err));
+    OK(od_store_verify(f.store[0], NULL, NULL, err));
+    close_stores(&f);
+}
+
+static void test_a_lease_that_is_over_does_not_revive(void **state)
+{
+    fixture f;
+    od_volume *volume;
+    uint64_t file;
+
+    (void)state;
+    open_stores(&f, false);
+    OK(od_volume_open(f.store[0], "db", OD_VOLUME_CREATE, &volume, err));
+    OK(od_volume_create(volume, "f", &file, err));
+    atomic_fetch_add(&f.p.now, LEASE_MS);
+    /* Nobody took it, but somebody could have. */
+    assert_int_equal(od_volume_sync(volume, NULL), OD_STORAGE_STALE_LEASE);
+    assert_int_equal(od_volume_close(volume, NULL), OD_STORAGE_STALE_LEASE);
+    OK(od_volume_open(f.store[0], "db", OD_VOLUME_WRITE, &volume, err));
+    OK(od_volume_close(volume, err));
+    close_stores(&f);
+}
+
+static void test_a_living_writer_keeps_its_lease(void **state)
+{
+    fixture f;
+    od_volume *volume;
+    od_volume *other;
+    uint64_t file;
+
+    (void)state;
+    open_stores(&f, true);
+    OK(od_volume_open(f.store[0], "db", OD_VOLUME_CREATE, &volume, err));
+    OK(od_volume_create(volume, "f", &file, err));
+    for (int i = 0; i < 10; i++) { /* ten times almost to its end */
+        int asked;
+
+        atomic_fetch_add(&f.p.now, 25);
+        /* Whoever renews asks for the time, and has renewed when it asks again. */
+        asked = atomic_load(&f.p.asked);
+        while (atomic_load(&f.p.asked) < asked + 4)
+            sched_yield();
+    }
+    assert_int_equal(od_volume_open(f.store[1], "db", OD_VOLUME_WRITE, &other, NULL), OD_STORAGE_LEASED);
+    OK(od_volume_sync(volume, err));
+    OK(od_volume_close(volume, err));
+    close_stores(&f);
+}
+
+static void test_a_pinned_reader_keeps_its_layers(void **state)
+{
+    fixture f;
+    od_volume *writer;
+    od_volume *reader;
+    char snapshot[OD_STORAGE_ID_SIZE];
+    uint64_t file;
+    uint64_t bytes = 1;
+
+    (void)state;
+    open_stores(&f, false);
+    OK(od_volume_open(f.store[0], "db", OD_VOLUME_CREATE, &writer, err));
+    OK(od_volume_create(writer, "f", &file, err));
+    OK(od_volume_write(writer, file, 0, "kept", 4, err));
+    OK(od_volume_seal(writer, snapshot, err));
+    OK(od_store_clone(f.store[0], snapshot, "other", err));
+    OK(od_volume_close(writer, err));
+
+    OK(od_volume_open_snapshot(f.store[1], snapshot, &reader, err));
+    OK(od_store_drop_snapshot(f.store[0], snapshot, err));
+    OK(od_store_gc(f.store[0], 0, NULL, NULL, &bytes, err));
+    assert_int_equal(bytes, 0);
+    expect(reader, file, "kept");
+    OK(od_volume_close(reader, err));
+    OK(od_store_verify(f.store[0], NULL, NULL, err));
+    close_stores(&f);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nothing_of_an_old_writer_is_seen_or_acknowledged),
+        cmocka_unit_test(test_a_lease_that_is_over_does_not_revive),
+        cmocka_unit_test(test_a_living_writer_keeps_its_lease),
+        cmocka_unit_test(test_a_pinned_reader_keeps_its_layers),
+    };
+
+    return check_run("storage.lease", tests, argc, argv);
+}
