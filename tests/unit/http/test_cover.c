@@ -1,6 +1,7 @@
 /* A server whose connections go through something: here a cipher that is none, and that keeps bytes back as TLS does. */
 #include <errno.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -18,9 +19,10 @@ typedef struct {
     size_t in_at, in_len, out_len;
 } cipher;
 
+/* The server's thread writes the first two; they are read once it has ended. */
 static struct {
     int opened, closed;
-    bool refuse;
+    atomic_bool refuse;
 } seen;
 
 static void *cipher_open(void *arg, int fd)

@@ -39,6 +39,7 @@ typedef struct {
     const char *token;
     unsigned concurrency;
     int64_t timeout_ms;
+    unsigned threads; /* of DuckDB; 0: 2 */
 } setup;
 
 static stand *open_stand(const setup *how)
@@ -48,7 +49,7 @@ static stand *open_stand(const setup *how)
     od_remote_options remote = {.execute_timeout_ms = 20000};
     if (how->token != NULL)
         assert_ok(od_secret_set(&s->token, od_slice_str(how->token), &err));
-    assert_ok(od_engine_open(&(od_engine_options){.threads = 2}, &s->engine, &err));
+    assert_ok(od_engine_open(&(od_engine_options){.threads = how->threads > 0 ? how->threads : 2}, &s->engine, &err));
     od_worker_options options = {.engine = s->engine,
                                  .token = &s->token,
                                  .max_concurrency = how->concurrency,
@@ -175,7 +176,8 @@ static void test_results_are_streamed(void **state)
 static void test_errors_keep_their_kind(void **state)
 {
     (void)state;
-    stand *s = open_stand(&(setup){0});
+    /* Of a slow reader's rows that fail, DuckDB may tell only that its other threads were interrupted. */
+    stand *s = open_stand(&(setup){.threads = 1});
     assert_int_equal(sql(s, "SELECT * FROM missing"), OD_E_CATALOG);
     assert_int_equal(err.kind, OD_KIND_CATALOG);
     assert_int_equal(strncmp(err.message, "Table with name missing does not exist!", 30), 0);
