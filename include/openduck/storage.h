@@ -17,6 +17,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#ifdef __GNUC__
+#pragma GCC visibility push(default)
+#endif
 
 /* The numbers stay as they are; others may follow. */
 typedef enum {
@@ -149,6 +152,9 @@ od_storage_code od_volume_sync(od_volume *volume, od_storage_error *err);
 /* Syncs, and keeps this state of all files as a snapshot. SNAPSHOT may be NULL. After an error the volume is as before. */
 od_storage_code od_volume_seal(od_volume *volume, char snapshot[OD_STORAGE_ID_SIZE], od_storage_error *err);
 
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

@@ -203,6 +203,8 @@ static od_code merge_file(od_files *files, const od_footer_file *from, od_error 
 {
     od_logical_file *file = od_files_get(files, from->id);
 
+    if (from->size > OD_STORAGE_SIZE_MAX || from->name[0] == '\0')
+        return od_fail(err, OD_E_INVALID, "a file that cannot be");
     if (file == NULL) {
         od_code rc;
 
