@@ -1,0 +1,185 @@
+/* A writer that is killed, on the kernel's own files: the next one finds all that was acknowledged. OPENDUCK_LONG=1 kills 500. */
+#include "openduck/storage.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "unit/storage/place.h"
+
+#define LEASE_MS 200 /* of those that are killed */
+#define PAGES 8U
+#define PAGE_WORDS 600U /* some bytes more than a block */
+
+typedef struct {
+    uint64_t number;                   /* of a step whose sync returned */
+    char snapshot[OD_STORAGE_ID_SIZE]; /* of the last seal */
+    uint64_t sealed;                   /* the step that it was made after */
+} word;
+
+static od_volume *open_writer(od_store *store)
+{
+    od_volume *volume = NULL;
+    od_storage_error e = {0};
+
+    for (;;) {
+        od_storage_code rc = od_volume_open(store, "db", OD_VOLUME_CREATE, &volume, &e);
+
+        if (rc == OD_STORAGE_OK)
+            return volume;
+        if (rc != OD_STORAGE_LEASED) /* the dead writer's lease ends by itself */
+            fail_msg("%d: %s", (int)rc, e.message);
+        sched_yield();
+    }
+}
+
+/* 0 if there is none yet. */
+static uint64_t counter(od_volume *volume, uint64_t *file)
+{
+    uint64_t value = 0;
+    size_t got;
+
+    if (od_volume_find(volume, "counter", file, NULL) != OD_STORAGE_OK)
+        return 0;
+    OK(od_volume_read(volume, *file, 0, &value, sizeof value, &got, err));
+    return value;
+}
+
+/* The state is that of step COUNT, but for the page of the step after it, which may be there. */
+static void check_pages(od_volume *volume, uint64_t count)
+{
+    uint64_t words[PAGE_WORDS];
+    uint64_t file;
+    size_t got;
+
+    if (count == 0)
+        return;
+    OK(od_volume_find(volume, "pages", &file, err));
+    for (uint64_t p = 0; p < PAGES; p++) {
+        uint64_t want = count - (count + PAGES - p) % PAGES;
+
+        if (count < PAGES && p > count)
+            continue;
+        OK(od_volume_read(volume, file, p * sizeof words, words, sizeof words, &got, err));
+        if (p == 0 && count < PAGES)
+            continue; /* there was no step 0 */
+        assert_int_equal(got, sizeof words);
+        for (size_t i = 0; i < PAGE_WORDS; i++)
+            assert_int_equal(words[i], words[0]);
+        assert_true(words[0] == want || words[0] == count + 1);
+    }
+}
+
+/* Never returns. */
+static void work(const char *directory, int out)
+{
+    od_store *store;
+    od_volume *volume;
+    uint64_t pages;
+    uint64_t count;
+    word w = {0};
+    uint64_t file;
+
+    if (od_store_open(directory, LEASE_MS, &store, NULL) != OD_STORAGE_OK)
+        _exit(1);
+    volume = open_writer(store);
+    count = counter(volume, &file);
+    if (count == 0) {
+        (void)od_volume_create(volume, "pages", &pages, NULL);
+        (void)od_volume_create(volume, "counter", &file, NULL);
+    }
+    if (od_volume_find(volume, "pages", &pages, NULL) != OD_STORAGE_OK ||
+        od_volume_find(volume, "counter", &file, NULL) != OD_STORAGE_OK)
+        _exit(1);
+    for (uint64_t n = count + 1;; n++) {
+        uint64_t words[PAGE_WORDS];
+
+        for (size_t i = 0; i < PAGE_WORDS; i++)
+            words[i] = n;
+        /* A busy machine may let the lease end: then nothing more is acknowledged. */
+        if (od_volume_write(volume, pages, n % PAGES * sizeof words, words, sizeof words, NULL) != OD_STORAGE_OK ||
+            od_volume_write(volume, file, 0, &n, sizeof n, NULL) != OD_STORAGE_OK ||
+            od_volume_sync(volume, NULL) != OD_STORAGE_OK)
+            _exit(0);
+        w.number = n;
+        if (n % 16 == 0) {
+            if (od_volume_seal(volume, w.snapshot, NULL) != OD_STORAGE_OK)
+                _exit(0);
+            w.sealed = n;
+        }
+        if (write(out, &w, sizeof w) != (ssize_t)sizeof w)
+            _exit(0);
+    }
+}
+
+/* Lets a child work for some steps more than STEPS, kills it, and gives the last that it said. */
+static word work_and_die(const char *directory, unsigned steps)
+{
+    word last = {0};
+    word w;
+    int fds[2];
+    int status;
+    pid_t child;
+
+    assert_int_equal(pipe(fds), 0);
+    child = fork();
+    if (child == 0) {
+        close(fds[0]);
+        work(directory, fds[1]);
+    }
+    assert_true(child > 0);
+    close(fds[1]);
+    for (unsigned i = 0; i < steps && read(fds[0], &w, sizeof w) == (ssize_t)sizeof w; i++)
+        last = w;
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+    while (read(fds[0], &w, sizeof w) == (ssize_t)sizeof w)
+        last = w;
+    close(fds[0]);
+    return last;
+}
+
+static void test_a_killed_writer_loses_nothing_that_was_acknowledged(void **state)
+{
+    unsigned rounds = getenv("OPENDUCK_LONG") != NULL ? 500 : 6;
+    place p;
+    uint64_t dice = 99;
+
+    (void)state;
+    place_begin(&p);
+    for (unsigned i = 0; i < rounds; i++) {
+        od_store *store;
+        od_volume *volume;
+        uint64_t file;
+        uint64_t count;
+        word last;
+
+        dice = dice * 6364136223846793005U + 1442695040888963407U;
+        last = work_and_die(p.directory, 1 + (unsigned)(dice >> 33) % 40);
+        OK(od_store_open(p.directory, 0, &store, err));
+        volume = open_writer(store);
+        count = counter(volume, &file);
+        assert_true(count >= last.number);
+        check_pages(volume, count);
+        OK(od_volume_close(volume, err));
+        if (last.sealed != 0) {
+            OK(od_volume_open_snapshot(store, last.snapshot, &volume, err));
+            assert_int_equal(counter(volume, &file), last.sealed);
+            check_pages(volume, last.sealed);
+            OK(od_volume_close(volume, err));
+        }
+        OK(od_store_gc(store, 0, NULL, NULL, NULL, err));
+        OK(od_store_verify(store, NULL, NULL, err));
+        OK(od_store_close(store, err));
+    }
+    place_end(&p);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_killed_writer_loses_nothing_that_was_acknowledged),
+    };
+
+    return check_run("storage.kill", tests, argc, argv);
+}
