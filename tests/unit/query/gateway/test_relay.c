@@ -353,7 +353,7 @@ static void test_a_full_worker_is_given_no_more(void **state)
     gate g;
 
     (void)state;
-    gate_start(&g, (od_gateway_options){.workers = &nobody, .worker_count = 0, .queue_timeout_ms = 1500});
+    gate_start(&g, (od_gateway_options){.workers = &nobody, .worker_count = 0, .queue_timeout_ms = 4000});
     remote = connect_to(g.address, "", "");
     assert_int_equal(od_remote_register(remote, &w, 1000, (od_interrupt){0}, &flag, NULL), OD_OK);
     first = start(remote, "b1", NULL, "stmt");
