@@ -371,7 +371,8 @@ case_insensitive_set_t TablesOf(const LoadedCatalog &catalog) {
 	return result;
 }
 
-void MendForeignKeys(ClientContext &context, Remote &remote, const od_remote_txn *txn, LoadedCatalog &catalog) {
+void MendForeignKeys(ClientContext &context, Remote &remote, const od_remote_txn *txn, LoadedCatalog &catalog,
+                     const case_insensitive_set_t &tables) {
 	LoadedCatalog told;
 	try {
 		told = Ask(context, remote, txn, ForeignKeysPart());
@@ -394,10 +395,12 @@ void MendForeignKeys(ClientContext &context, Remote &remote, const od_remote_txn
 			relation.sql = WithoutEmptyItems(relation.sql);
 		}
 	}
+	if (!told.relations.empty()) {
+		return;
+	}
 	// What is left refers to no table that DuckDB would find: it would wait for it forever before it copies this one.
-	auto tables = TablesOf(catalog);
 	for (auto &relation : catalog.relations) {
-		if (!relation.is_view && told.relations.empty() && HasOddReference(relation.sql, relation.schema, tables)) {
+		if (!relation.is_view && HasOddReference(relation.sql, relation.schema, tables)) {
 			relation.sql.clear();
 		}
 	}
@@ -437,7 +440,7 @@ LoadedCatalog CatalogLoader::LoadAll(ClientContext &context, Remote &remote, con
 		}
 	}
 	if (odd) {
-		MendForeignKeys(context, remote, txn, result);
+		MendForeignKeys(context, remote, txn, result, tables);
 	}
 	return result;
 }

@@ -182,6 +182,17 @@ void RowUpload::Drain(std::unique_lock<mutex> &guard, int64_t wait_ms, idx_t eno
 	Unblock();
 }
 
+void RowUpload::Raise(std::unique_lock<mutex> &guard, idx_t min, int64_t wait_ms) {
+	if (min > min_batch) {
+		min_batch = min;
+		Unblock();
+	}
+	Drain(guard, wait_ms, 0);
+	if (error.HasError()) {
+		error.Throw();
+	}
+}
+
 //! How long a task waits for the server before DuckDB may look whether it should.
 static constexpr int64_t WAIT_MS = 50;
 
@@ -206,14 +217,7 @@ bool RowUpload::MustWait(ExecutionContext &execution, idx_t batch, idx_t min, In
 	};
 
 	std::unique_lock<mutex> guard(lock);
-	if (min > min_batch) {
-		min_batch = min;
-		Unblock();
-	}
-	Drain(guard, 0, 0);
-	if (error.HasError()) {
-		error.Throw();
-	}
+	Raise(guard, min, 0);
 	if (waiting_bytes <= MAX_WAITING || (batch <= min_batch && !sending && !behind)) {
 		return false;
 	}
@@ -232,33 +236,19 @@ void RowUpload::Push(idx_t batch, od_msg *payload) {
 	std::unique_lock<mutex> guard(lock);
 	waiting[batch].push_back(payload);
 	waiting_bytes += od_msg_len(payload);
-	Drain(guard, 0, 0);
-	if (error.HasError()) {
-		error.Throw();
-	}
+	Raise(guard, min_batch, 0);
 }
 
 void RowUpload::Advance(idx_t min) {
 	std::unique_lock<mutex> guard(lock);
-	if (min > min_batch) {
-		min_batch = min;
-		Unblock();
-	}
-	Drain(guard, 0, 0);
-	if (error.HasError()) {
-		error.Throw();
-	}
+	Raise(guard, min, 0);
 }
 
 bool RowUpload::Finish(int64_t wait_ms, idx_t &rows) {
 	rows = 0;
 	{
 		std::unique_lock<mutex> guard(lock);
-		min_batch = NumericLimits<idx_t>::Maximum();
-		Drain(guard, wait_ms, 0);
-		if (error.HasError()) {
-			error.Throw();
-		}
+		Raise(guard, NumericLimits<idx_t>::Maximum(), wait_ms);
 		if (behind || HasNext()) {
 			return false;
 		}

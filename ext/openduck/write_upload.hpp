@@ -65,6 +65,8 @@ private:
 	od_msg *TakeNext();
 	//! Sends what the server takes within WAIT_MS, until no more than ENOUGH bytes wait, unless another thread does.
 	void Drain(std::unique_lock<mutex> &guard, int64_t wait_ms, idx_t enough);
+	//! All batches below MIN are complete: sends what can go within WAIT_MS, and throws what has gone wrong.
+	void Raise(std::unique_lock<mutex> &guard, idx_t min, int64_t wait_ms);
 	//! A payload, or (null) what is left of the last one. False: not all of it is written yet.
 	bool Send(od_msg *payload, int64_t wait_ms);
 	void Open();

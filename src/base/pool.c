@@ -2,12 +2,12 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/thread.h"
 
 #include "base/banned.h"
 
@@ -176,22 +176,11 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-/* pthread_create with all signals blocked but those that a fault of the thread itself raises. */
 static int create_thread(pool_thread *thread)
 {
-    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
-    sigset_t blocked;
-    sigset_t old;
     pthread_t handle; /* not thread->handle: the thread may be over, and freed, when pthread_create writes this */
-    int errnum;
 
-    sigfillset(&blocked);
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
-        sigdelset(&blocked, own[i]);
-    pthread_sigmask(SIG_SETMASK, &blocked, &old);
-    errnum = pthread_create(&handle, NULL, thread_main, thread);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return errnum;
+    return od_thread_create(&handle, thread_main, thread);
 }
 
 /* Starts a thread whose first task is TASK. The caller counted it in threads and busy; nothing is locked. */

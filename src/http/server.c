@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -11,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/deadline.h"
+#include "base/thread.h"
 #include "http/answer.h"
 #include "http/listen.h"
 #include "base/banned.h"
@@ -309,7 +309,6 @@ static void *serve(void *arg)
 od_code od_http_server_start(const od_http_server_options *options, od_http_server **out, od_error *err)
 {
     od_http_server *server = od_calloc(1, sizeof *server);
-    sigset_t all, old;
     od_code rc;
     int errnum;
 
@@ -328,10 +327,7 @@ od_code od_http_server_start(const od_http_server_options *options, od_http_serv
         goto out;
     }
     OD_TRY(od_http_listen(options->listen, &server->listener, &server->port, err));
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    errnum = pthread_create(&server->thread, NULL, serve, server);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    errnum = od_thread_create(&server->thread, serve, server);
     if (errnum != 0) {
         rc = od_fail_errno(err, OD_E_UNAVAILABLE, errnum, "cannot start a thread");
         goto out;

@@ -1,13 +1,13 @@
 #include "telemetry/exporter.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <time.h>
 
 #include "base/alloc.h"
 #include "base/deadline.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "base/banned.h"
 
 enum { LAST_MS = 3000 };
@@ -101,7 +101,6 @@ od_code od_exporter_start(od_metrics *metrics, const od_otlp_config *config, od_
 {
     od_exporter *e = od_calloc(1, sizeof *e);
     pthread_condattr_t attr;
-    sigset_t all, old;
     int rc;
 
     *out = NULL;
@@ -116,10 +115,7 @@ od_code od_exporter_start(od_metrics *metrics, const od_otlp_config *config, od_
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&e->wake, &attr);
     pthread_condattr_destroy(&attr);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    rc = pthread_create(&e->thread, NULL, run, e);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    rc = od_thread_create(&e->thread, run, e);
     if (rc != 0) {
         release(e);
         return od_fail_errno(err, OD_E_IO, rc, "cannot start a thread");

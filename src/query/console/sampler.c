@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -11,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/deadline.h"
 #include "base/json.h"
+#include "base/thread.h"
 #include "base/banned.h"
 
 enum { NAME_SIZE = 40, HELD = SAMPLER_WINDOW + 1 };
@@ -260,13 +260,8 @@ od_code sampler_create(od_metrics *metrics, sampler **out, od_error *err)
 
 od_code sampler_start(sampler *s, od_error *err)
 {
-    sigset_t all, old;
-    int errnum;
+    int errnum = od_thread_create(&s->thread, run, s);
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    errnum = pthread_create(&s->thread, NULL, run, s);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     s->started = errnum == 0;
     return errnum == 0 ? OD_OK : od_fail_errno(err, OD_E_UNAVAILABLE, errnum, "cannot start a thread");
 }

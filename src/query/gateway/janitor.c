@@ -1,10 +1,10 @@
 /* A thread for what no event tells: waits that take too long, workers that are silent. */
 #include "query/gateway/flow.h"
 
-#include <signal.h>
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/thread.h"
 #include "base/banned.h"
 
 #define IDLE_NS INT64_C(1000000000)
@@ -126,7 +126,6 @@ static void *janitor_main(void *arg)
 od_code janitor_start(od_gateway *gateway, od_error *err)
 {
     pthread_condattr_t attr;
-    sigset_t all, old;
     int rc;
 
     pthread_mutex_init(&gateway->janitor_lock, NULL);
@@ -134,10 +133,7 @@ od_code janitor_start(od_gateway *gateway, od_error *err)
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&gateway->janitor_wake, &attr);
     pthread_condattr_destroy(&attr);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    rc = pthread_create(&gateway->janitor, NULL, janitor_main, gateway);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    rc = od_thread_create(&gateway->janitor, janitor_main, gateway);
     if (rc != 0)
         return od_fail_errno(err, OD_E_IO, rc, "cannot start a thread");
     gateway->janitor_started = true;

@@ -1,11 +1,11 @@
 #include "query/gateway/probe.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <time.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "query/client.h"
 #include "base/banned.h"
 
@@ -143,16 +143,12 @@ static void init_lock(prober *p)
 
 static od_code start_threads(prober *p, od_error *err)
 {
-    sigset_t all, old;
     int rc = 0;
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
     while (p->thread_count < THREADS && rc == 0) {
-        rc = pthread_create(&p->threads[p->thread_count], NULL, prober_main, p);
+        rc = od_thread_create(&p->threads[p->thread_count], prober_main, p);
         p->thread_count += rc == 0;
     }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     return rc == 0 ? OD_OK : od_fail_errno(err, OD_E_IO, rc, "cannot start a thread");
 }
 

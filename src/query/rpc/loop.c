@@ -1,12 +1,12 @@
 /* The loop: waits for sockets, timers and other threads, and lets connections work. */
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/thread.h"
 #include "query/rpc/server.h"
 #include "base/banned.h"
 
@@ -334,17 +334,13 @@ static void *run(void *arg)
 
 od_code od_loop_start(od_loop *loop, od_error *err)
 {
-    sigset_t all, old;
     int rc;
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
     /* The thread begins with this lock, so it sees what is set here. */
     pthread_mutex_lock(&loop->lock);
-    rc = pthread_create(&loop->thread, NULL, run, loop);
+    rc = od_thread_create(&loop->thread, run, loop);
     loop->started = rc == 0;
     pthread_mutex_unlock(&loop->lock);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     return rc == 0 ? OD_OK : od_fail_errno(err, OD_E_UNAVAILABLE, rc, "cannot start a server loop");
 }
 

@@ -1,12 +1,12 @@
 #include "storage/store/volume.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/thread.h"
 
 #include "base/banned.h"
 
@@ -55,13 +55,7 @@ od_code od_store_enlist(od_layered_store *store, od_layered_volume *volume, od_e
 
     pthread_mutex_lock(&store->lock);
     if (store->heartbeat && !store->started) {
-        sigset_t all;
-        sigset_t before;
-
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        why = pthread_create(&store->thread, NULL, beat, store);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        why = od_thread_create(&store->thread, beat, store);
         store->started = why == 0;
     }
     if (why == 0) {

@@ -111,4 +111,15 @@ static inline bool place_same(od_volume *a, od_volume *b)
     return true;
 }
 
+/* FILE holds TEXT and no more. */
+static inline void check_text(od_volume *volume, uint64_t file, const char *text)
+{
+    char out[64];
+    size_t got;
+
+    OK(od_volume_read(volume, file, 0, out, sizeof out, &got, err));
+    assert_int_equal(got, strlen(text));
+    assert_memory_equal(out, text, got);
+}
+
 #endif

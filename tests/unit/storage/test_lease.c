@@ -33,16 +33,6 @@ static void close_stores(fixture *f)
     place_end(&f->p);
 }
 
-static void expect(od_volume *volume, uint64_t file, const char *text)
-{
-    char out[64];
-    size_t got;
-
-    OK(od_volume_read(volume, file, 0, out, sizeof out, &got, err));
-    assert_int_equal(got, strlen(text));
-    assert_memory_equal(out, text, got);
-}
-
 static void test_nothing_of_an_old_writer_is_seen_or_acknowledged(void **state)
 {
     fixture f;
@@ -71,7 +61,7 @@ static void test_nothing_of_an_old_writer_is_seen_or_acknowledged(void **state)
     assert_int_equal(od_volume_sync(old, NULL), OD_STORAGE_STALE_LEASE);
     assert_int_equal(od_volume_seal(old, snapshot, NULL), OD_STORAGE_STALE_LEASE);
     assert_int_equal(od_volume_sync(old, NULL), OD_STORAGE_STALE_LEASE);
-    expect(new, file, "acknowledged");
+    check_text(new, file, "acknowledged");
     assert_int_equal(od_volume_find(new, "g", &ignored, NULL), OD_STORAGE_NOT_FOUND);
 
     OK(od_volume_write(new, file, 0, "taken", 5, err));
@@ -79,11 +69,11 @@ static void test_nothing_of_an_old_writer_is_seen_or_acknowledged(void **state)
     assert_int_equal(od_volume_close(old, NULL), OD_STORAGE_STALE_LEASE);
     OK(od_volume_sync(new, err)); /* that close gave back nothing of this one */
     OK(od_volume_open_snapshot(f.store[0], snapshot, &reader, err));
-    expect(reader, file, "takenwledged");
+    check_text(reader, file, "takenwledged");
     OK(od_volume_close(reader, err));
     OK(od_volume_close(new, err));
     OK(od_volume_open(f.store[0], "db", OD_VOLUME_WRITE, &new, err));
-    expect(new, file, "takenwledged");
+    check_text(new, file, "takenwledged");
     OK(od_volume_close(new, err));
     OK(od_store_verify(f.store[0], NULL, NULL, err));
     close_stores(&f);
@@ -156,7 +146,7 @@ static void test_a_pinned_reader_keeps_its_layers(void **state)
     OK(od_store_drop_snapshot(f.store[0], snapshot, err));
     OK(od_store_gc(f.store[0], 0, NULL, NULL, &bytes, err));
     assert_int_equal(bytes, 0);
-    expect(reader, file, "kept");
+    check_text(reader, file, "kept");
     OK(od_volume_close(reader, err));
     OK(od_store_verify(f.store[0], NULL, NULL, err));
     close_stores(&f);

@@ -361,16 +361,6 @@ static void write_text(od_volume *volume, uint64_t file, const char *text)
     OK(od_volume_write(volume, file, 0, text, strlen(text), err));
 }
 
-static void check_text(od_volume *volume, uint64_t file, const char *text)
-{
-    char out[64];
-    size_t got;
-
-    OK(od_volume_read(volume, file, 0, out, sizeof out, &got, err));
-    assert_int_equal(got, strlen(text));
-    assert_memory_equal(out, text, got);
-}
-
 static void test_a_crash_at_each_point_loses_nothing(void **state)
 {
     static const char *const points[] = {"seal.begin",    "seal.indexed", "seal.synced", "advance.begin",
