@@ -30,18 +30,16 @@ note() {
     fi
 }
 
-# suite NAME FOLDERS...: the pytest suites in those of the folders that exist.
+# suite NAME FOLDER: the pytest suite in that folder, into its log.
 suite() {
-    local name=$1 dir dirs=() log
-    shift
-    for dir in "$@"; do
-        if [ -n "$(find "$dir" -name 'test_*.py' -print -quit 2>/dev/null)" ]; then dirs+=("$dir"); fi
-    done
-    [ ${#dirs[@]} -gt 0 ] || return 0
-    step "pytest $name"
-    log=$logs/pytest-${name// /-}.log
-    env "OPENDUCK_PRESET=${preset:-release}" "${host[@]}" "$python" -m pytest -q "${dirs[@]}" 2>&1 | tee "$log"
-    note "pytest $name" pytest "$log" "${PIPESTATUS[0]}"
+    env "OPENDUCK_PRESET=${preset:-release}" "${host[@]}" "$python" -m pytest -q "$2" >"$logs/pytest-${1// /-}.log" 2>&1
+}
+
+# told NAME CODE: shows the log of a suite that has ended, and notes how.
+told() {
+    step "pytest $1"
+    cat "$logs/pytest-${1// /-}.log"
+    note "pytest $1" pytest "$logs/pytest-${1// /-}.log" "$2"
 }
 
 for preset in "${presets[@]}"; do
@@ -62,13 +60,21 @@ for preset in "${presets[@]}"; do
         host=("LD_PRELOAD=$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)"
             "ASAN_OPTIONS=detect_leaks=0" "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1")
     fi
-    suite "e2e $preset" tests/e2e tests/parity
+    # Side by side: both wait a lot.
+    suite "e2e $preset" tests/e2e &
+    e2e=$!
+    suite "parity $preset" tests/parity
+    parity=$?
+    wait "$e2e"
+    told "e2e $preset" $?
+    told "parity $preset" "$parity"
 done
 if [[ " ${presets[*]} " == *" release "* ]]; then
     step "wheel"
     preset=release host=() python=build/client-venv/bin/python
     if PRESET=release scripts/wheel.sh --venv build/client-venv >"$logs/wheel.log" 2>&1; then
         suite clients clients/python/tests
+        told clients $?
     else
         tail -60 "$logs/wheel.log"
         closing+=("-- wheel FAILED")
