@@ -10,6 +10,7 @@
 #include "openduck/server_value.hpp"
 #include "openduck/status.hpp"
 #include "openduck/write_copy.hpp"
+#include "storage/register.hpp"
 
 #include "duckdb/main/extension/extension_loader.hpp"
 
@@ -37,5 +38,6 @@ DUCKDB_CPP_EXTENSION_ENTRY(openduck, loader) {
 	openduck::RegisterForward(db);
 	openduck::RegisterCopyDatabase(db);
 	openduck::RegisterRefresh(db, info);
+	openduck::RegisterStorage(loader);
 }
 }

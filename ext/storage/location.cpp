@@ -1,0 +1,173 @@
+#include "storage/location.hpp"
+
+#include "storage/secret.hpp"
+
+#include "duckdb/common/exception/binder_exception.hpp"
+#include "duckdb/common/file_system.hpp"
+#include "duckdb/common/string_util.hpp"
+
+#include <cstdlib>
+
+namespace openduck {
+
+static constexpr const char *LOG_SUFFIXES[] = {".wal", ".wal.checkpoint", ".wal.recovery"};
+
+bool StorageLocation::IsOne(const string &path) {
+	return StringUtil::StartsWith(path, SCHEME);
+}
+
+static uint32_t ParseLease(const string &value) {
+	char *end = nullptr;
+	auto number = std::strtoul(value.c_str(), &end, 10);
+	if (value.empty() || !StringUtil::CharacterIsDigit(value[0]) || *end != '\0' || number < 100 || number > 3600000) {
+		throw BinderException("openduck://: lease_ms is 100 to 3600000, not '%s'", value);
+	}
+	return uint32_t(number);
+}
+
+static void ParseParameter(StorageLocation &location, const string &text) {
+	auto equals = text.find('=');
+	auto key = text.substr(0, equals);
+	auto value = equals == string::npos ? string() : StringUtil::URLDecode(text.substr(equals + 1));
+	if (value.empty()) {
+		throw BinderException("openduck://: '%s' has no value", key);
+	}
+	if (key == "data_dir") {
+		location.data_dir = value;
+	} else if (key == "snapshot") {
+		location.snapshot = value;
+	} else if (key == "secret") {
+		location.secret = value;
+	} else if (key == "lease_ms") {
+		location.lease_ms = ParseLease(value);
+	} else if (key == "state" && (value == "sealed" || value == "synced")) {
+		location.state = value;
+	} else if (key == "state") {
+		throw BinderException("openduck://: state is sealed or synced, not '%s'", value);
+	} else {
+		throw BinderException(
+		    "openduck://: unknown parameter '%s'; data_dir, snapshot, state, lease_ms and secret are known", key);
+	}
+}
+
+StorageLocation StorageLocation::Parse(const string &path) {
+	StorageLocation result;
+	auto text = path.substr(strlen(SCHEME));
+	auto question = text.find('?');
+	auto name = text.substr(0, question);
+	auto slash = name.find('/');
+	if (slash != string::npos && slash + 1 < name.size()) {
+		result.file = StringUtil::URLDecode(name.substr(slash + 1));
+	}
+	result.database = StringUtil::URLDecode(name.substr(0, slash));
+	if (result.database.empty()) {
+		throw BinderException("'%s' names no database: write 'openduck://NAME'", path);
+	}
+	if (question != string::npos) {
+		for (auto &parameter : StringUtil::Split(text.substr(question + 1), '&')) {
+			ParseParameter(result, parameter);
+		}
+	}
+	if (!result.state.empty() && !result.snapshot.empty()) {
+		throw BinderException("openduck://: a snapshot and a state cannot be asked for together");
+	}
+	return result;
+}
+
+bool StorageLocation::MayBeMade() const {
+	if (IsMain()) {
+		return true;
+	}
+	for (auto suffix : LOG_SUFFIXES) {
+		if (file == string(MAIN_FILE) + suffix) {
+			return true;
+		}
+	}
+	return false;
+}
+
+string StorageLocation::Name() const {
+	auto result = SCHEME + StringUtil::URLEncode(database);
+	if (!snapshot.empty()) {
+		result += "?snapshot=" + snapshot;
+	} else if (!state.empty()) {
+		result += "?state=" + state;
+	}
+	return result;
+}
+
+static string PathOf(const StorageLocation &location, const string &file) {
+	auto result =
+	    StorageLocation::SCHEME + StringUtil::URLEncode(location.database) + "/" + StringUtil::URLEncode(file);
+	auto add = [&result](const string &key, const string &value) {
+		result += (result.find('?') == string::npos ? "?" : "&") + key + "=" + value;
+	};
+	if (!location.data_dir.empty()) {
+		add("data_dir", StringUtil::URLEncode(location.data_dir, false));
+	}
+	if (!location.snapshot.empty()) {
+		add("snapshot", StringUtil::URLEncode(location.snapshot));
+	}
+	if (!location.state.empty()) {
+		add("state", location.state);
+	}
+	if (location.lease_ms != 0) {
+		add("lease_ms", to_string(location.lease_ms));
+	}
+	if (!location.secret.empty()) {
+		add("secret", StringUtil::URLEncode(location.secret));
+	}
+	return result;
+}
+
+string StorageLocation::Path() const {
+	return PathOf(*this, file);
+}
+
+string StorageLocation::VolumePath() const {
+	return PathOf(*this, MAIN_FILE);
+}
+
+//! Absolute, without links as far as it exists.
+static string AbsoluteDirectory(const string &directory, optional_ptr<FileOpener> opener) {
+	auto expanded = FileSystem::ExpandPath(directory, opener);
+	if (!StringUtil::StartsWith(expanded, "/")) {
+		expanded = FileSystem::GetWorkingDirectory() + "/" + expanded;
+	}
+	auto real = realpath(expanded.c_str(), nullptr);
+	if (real) {
+		expanded = real;
+		free(real); // NOLINT: of realpath
+	}
+	while (expanded.size() > 1 && expanded.back() == '/') {
+		expanded.pop_back();
+	}
+	return expanded;
+}
+
+static string DefaultDataDir(optional_ptr<FileOpener> opener) {
+	auto given = std::getenv("OPENDUCK_DATA_DIR"); // NOLINT: read while a statement runs, never written
+	if (given && given[0] != '\0') {
+		return AbsoluteDirectory(given, opener);
+	}
+	auto home = FileSystem::GetHomeDirectory(opener);
+	if (home.empty()) {
+		throw BinderException("openduck://: there is no home directory; set OPENDUCK_DATA_DIR, or write ?data_dir=DIR");
+	}
+	return AbsoluteDirectory(home + "/.openduck/data", opener);
+}
+
+StorageLocation StorageLocation::Resolve(const string &path, optional_ptr<FileOpener> opener) {
+	return Resolve(Parse(path), opener);
+}
+
+StorageLocation StorageLocation::Resolve(StorageLocation result, optional_ptr<FileOpener> opener) {
+	if (result.data_dir.empty()) {
+		result.data_dir = DataDirOfSecret(result, opener);
+	}
+	result.data_dir = result.data_dir.empty() ? DefaultDataDir(opener) : AbsoluteDirectory(result.data_dir, opener);
+	result.secret.clear();
+	return result;
+}
+
+} // namespace openduck

@@ -1,0 +1,16 @@
+#include "storage/register.hpp"
+
+#include "storage/file_system.hpp"
+#include "storage/functions.hpp"
+#include "storage/secret.hpp"
+
+namespace openduck {
+
+void RegisterStorage(ExtensionLoader &loader) {
+	auto state = make_shared_ptr<StorageState>();
+	RegisterStorageSecret(loader);
+	RegisterStorageFunctions(loader, state);
+	loader.GetDatabaseInstance().GetFileSystem().RegisterSubSystem(make_uniq<StorageFileSystem>(state));
+}
+
+} // namespace openduck

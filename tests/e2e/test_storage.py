@@ -1,0 +1,468 @@
+"""openduck:// in a user's DuckDB: ATTACH, snapshots and clones, who may write, where data goes, what fails and how."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import duckdb
+import pytest
+import services
+
+pytestmark = pytest.mark.extension
+
+
+@pytest.fixture
+def place(tmp_path):
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def con():
+    con = services.duck()
+    yield con
+    con.close()
+
+
+def url(place, name="mydb", **parameters):
+    return "openduck://%s?data_dir=%s" % (name, place) + "".join("&%s=%s" % item for item in parameters.items())
+
+
+def attach(con, place, alias="m", name="mydb", read_only=False, **parameters):
+    con.execute("ATTACH '%s' AS %s%s" % (url(place, name, **parameters), alias, " (READ_ONLY)" if read_only else ""))
+
+
+def rows(con, sql):
+    return con.execute(sql).fetchall()
+
+
+def seal(con, alias="m"):
+    ((_, snapshot, checkpointed),) = rows(con, "FROM openduck_seal('%s')" % alias)
+    return snapshot, checkpointed
+
+
+def same(con, left, right):
+    """Nothing in LEFT that is not in RIGHT, nor the other way."""
+    return not rows(con, "(FROM %s EXCEPT ALL FROM %s)" % (left, right)) and not rows(
+        con, "(FROM %s EXCEPT ALL FROM %s)" % (right, left)
+    )
+
+
+def in_process(code, *args, **kwargs):
+    """CODE in a process of its own, with `con`, a DuckDB with the extension."""
+    head = "import sys, services; con = services.duck()\n"
+    env = {**os.environ, "PYTHONPATH": os.path.dirname(services.__file__)}
+    return subprocess.Popen(
+        [sys.executable, "-c", head + textwrap.dedent(code), *map(str, args)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=env,
+        **kwargs,
+    )
+
+
+# ---------------------------------------------------------------- a database
+
+
+WORK = [
+    "CREATE TABLE m.t(i INTEGER PRIMARY KEY, s VARCHAR, d DECIMAL(12, 3))",
+    "INSERT INTO m.t SELECT i, 's' || i, i / 7 FROM range(50000) r(i)",
+    "CREATE INDEX by_s ON m.t(s)",
+    "INSERT INTO m.t VALUES (1, 'twice', 0)",
+    "BEGIN",
+    "DELETE FROM m.t WHERE i % 3 = 0",
+    "ROLLBACK",
+    "UPDATE m.t SET s = repeat('long', 200) WHERE i % 100 = 0",
+    "CHECKPOINT m",
+    "DELETE FROM m.t WHERE i BETWEEN 1000 AND 30000",
+    "CREATE SCHEMA m.other",
+    "CREATE VIEW m.other.v AS SELECT s, count(*) AS n FROM m.t GROUP BY s",
+    "CREATE SEQUENCE m.seq START 7",
+    "INSERT INTO m.t SELECT i + 100000, 'new', nextval('m.seq') FROM range(5000) r(i)",
+    "reattach",
+    "ALTER TABLE m.t ADD COLUMN l BIGINT DEFAULT 12",
+    "INSERT INTO m.t SELECT i + 200000, NULL, 1, i FROM range(200000) r(i)",
+    "CHECKPOINT m",
+    "CREATE TABLE m.u AS SELECT i, i % 10 AS k FROM range(300000) r(i)",
+    "DROP TABLE m.u",
+    "reattach",
+    "INSERT INTO m.t VALUES (-1, 'last', 0, NULL)",
+]
+ASK = [
+    "SELECT count(*), sum(i), sum(d), count(s), sum(length(s)), sum(l) FROM m.t",
+    "SELECT * FROM m.t ORDER BY i LIMIT 20",
+    "SELECT * FROM m.other.v ORDER BY ALL LIMIT 20",
+    "SELECT nextval('m.seq')",
+    "SELECT i FROM m.t WHERE s = 's77'",
+    "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE database_name = 'm' ORDER BY ALL",
+]
+
+
+def run(con, path, sql):
+    try:
+        if sql == "reattach":
+            con.execute("DETACH m")
+            con.execute("ATTACH '%s' AS m" % path)
+            return "reattached"
+        return con.execute(sql).fetchall()
+    except duckdb.Error as e:
+        return type(e).__name__, str(e)
+
+
+def test_a_database_on_openduck_is_as_one_in_a_file(tmp_path, place):
+    paths = [str(tmp_path / "plain.duckdb"), url(place)]
+    cons = [services.duck() for _ in paths]
+    for con, path in zip(cons, paths):
+        con.execute("ATTACH '%s' AS m" % path)
+    for sql in WORK + ASK:
+        plain, ours = (run(con, path, sql) for con, path in zip(cons, paths))
+        assert ours == plain, sql
+    for con in cons:
+        con.close()
+
+
+def test_the_path_says_where_the_database_is(con, place):
+    attach(con, place)
+    assert rows(con, "SELECT path, readonly FROM duckdb_databases() WHERE database_name = 'm'") == [
+        ("openduck://mydb/database.duckdb?data_dir=%s" % place, False)
+    ]
+
+
+def test_a_name_of_any_letters_is_a_database(con, place):
+    con.execute("ATTACH 'openduck://a%%20b%%2F%%C3%%BC?data_dir=%s' AS m" % place)
+    con.execute("CREATE TABLE m.t AS SELECT 1 AS i")
+    seal(con)
+    assert rows(con, "SELECT database FROM openduck_snapshots('m')") == [("a b/ü",)]
+
+
+def test_temporary_files_stay_outside(con, place, tmp_path):
+    attach(con, place)
+    con.execute("SET temp_directory = '%s'" % (tmp_path / "spill"))
+    con.execute("SET memory_limit = '150MB'")
+    con.execute("SET threads = 2")
+    con.execute("USE m")
+    con.execute("CREATE TABLE big AS SELECT i, hash(i) AS h FROM range(4000000) r(i)")
+    con.execute("CREATE TABLE sorted AS SELECT * FROM big ORDER BY h")
+    con.execute("CHECKPOINT")
+    with pytest.raises(duckdb.IOException, match="holds a database and its log"):
+        con.execute("COPY (SELECT 1) TO 'openduck://mydb/x.csv?data_dir=%s'" % place)
+    with pytest.raises(duckdb.IOException, match="is a database, not a file"):
+        con.execute("COPY (SELECT 1) TO 'openduck://other?data_dir=%s'" % place)
+    assert rows(con, "SELECT count(*), sum(i) FROM sorted") == [(4000000, 4000000 * 3999999 // 2)]
+
+
+# ---------------------------------------------------------------- snapshots and clones
+
+
+def test_each_snapshot_stays_what_it_was(con, place, tmp_path):
+    attach(con, place)
+    con.execute("CREATE TABLE m.t AS SELECT i, 'old' AS s FROM range(10000) r(i)")
+    steps = [None, "UPDATE m.t SET s = 'new'", "DELETE FROM m.t WHERE i % 2 = 0", "DROP TABLE m.t"]
+    snapshots = []
+    for number, step in enumerate(steps):
+        if step:
+            con.execute(step)
+        if number < 3:
+            con.execute("CREATE TABLE copy%d AS FROM m.t" % number)
+        snapshots.append(seal(con))
+    assert all(checkpointed for _, checkpointed in snapshots)
+    assert [row[0] for row in rows(con, "FROM openduck_snapshots('m')")] == [id for id, _ in snapshots]
+    con.execute("CREATE TABLE m.t AS FROM range(5)")
+    for _ in range(2):
+        for number, (snapshot, _) in enumerate(snapshots[:3]):
+            attach(con, place, "s%d" % number, snapshot=snapshot, read_only=True)
+            assert same(con, "s%d.t" % number, "copy%d" % number)
+            con.execute("DETACH s%d" % number)
+        con.execute("DETACH m")
+        attach(con, place)
+
+
+def test_a_snapshot_cannot_be_written(con, place):
+    attach(con, place)
+    con.execute("CREATE TABLE m.t AS SELECT 1 AS i")
+    snapshot, _ = seal(con)
+    with pytest.raises(duckdb.IOException, match="cannot be opened to write"):
+        attach(con, place, "s", snapshot=snapshot)
+    attach(con, place, "s", snapshot=snapshot, read_only=True)
+    with pytest.raises(duckdb.InvalidInputException, match="read-only"):
+        con.execute("INSERT INTO s.t VALUES (2)")
+    with pytest.raises(duckdb.BinderException, match="attached read-only"):
+        seal(con, "s")
+
+
+def test_a_clone_goes_its_own_way(con, place):
+    attach(con, place)
+    con.execute("CREATE TABLE m.t AS SELECT i FROM range(1000) r(i)")
+    snapshot, _ = seal(con)
+    con.execute("INSERT INTO m.t VALUES (-1)")
+    con.execute("CALL openduck_clone('%s', 'copy', data_dir := '%s')" % (snapshot, place))
+    attach(con, place, "c", "copy")
+    con.execute("DELETE FROM c.t WHERE i >= 10")
+    con.execute("CHECKPOINT c")
+    assert rows(con, "SELECT (SELECT count(*) FROM m.t), (SELECT count(*) FROM c.t)") == [(1001, 10)]
+    with pytest.raises(duckdb.IOException, match="copy"):
+        con.execute("CALL openduck_clone('%s', 'copy', data_dir := '%s')" % (snapshot, place))
+
+
+def test_garbage_goes_when_its_snapshot_has_gone(con, place):
+    attach(con, place)
+    con.execute("CREATE TABLE m.t AS SELECT i FROM range(100000) r(i)")
+    snapshot, _ = seal(con)
+    con.execute("CALL openduck_clone('%s', 'copy', data_dir := '%s')" % (snapshot, place))
+    attach(con, place, "c", "copy")
+    con.execute("UPDATE c.t SET i = -i")
+    mine, _ = seal(con, "c")
+    kept, _ = seal(con, "m")
+    con.execute("DETACH c")
+    con.execute("CALL openduck_drop_snapshot('%s', data_dir := '%s')" % (snapshot, place))
+    assert rows(con, "FROM openduck_gc(data_dir := '%s')" % place) == []
+    assert [row[1] for row in rows(con, "FROM openduck_verify(data_dir := '%s')" % place)].count(None) >= 3
+    for id, total in ((mine, -4999950000), (kept, 4999950000)):
+        attach(con, place, "s", snapshot=id, read_only=True)
+        assert rows(con, "SELECT sum(i) FROM s.t") == [(total,)]
+        con.execute("DETACH s")
+
+
+def test_a_seal_takes_no_part_of_a_transaction(con, place):
+    attach(con, place)
+    con.execute("CREATE TABLE m.t(i INTEGER)")
+    other = con.cursor()
+    other.execute("BEGIN")
+    other.execute("INSERT INTO m.t SELECT range FROM range(300000)")
+    con.execute("INSERT INTO m.t VALUES (1)")
+    snapshot, _ = seal(con)
+    with pytest.raises(duckdb.TransactionException, match="COMMIT first"):
+        seal(other)
+    other.execute("ROLLBACK")
+    attach(con, place, "s", snapshot=snapshot, read_only=True)
+    assert rows(con, "FROM s.t") == [(1,)]
+
+
+def test_a_seal_while_others_read_needs_no_replay(con, place):
+    attach(con, place)
+    con.execute("CREATE TABLE m.t AS SELECT i FROM range(1000000) r(i)")
+    reader = con.cursor()
+    reader.execute("BEGIN")
+    before = reader.execute("SELECT sum(i) FROM m.t").fetchall()
+    con.execute("INSERT INTO m.t SELECT 0 FROM range(1000)")
+    snapshot, checkpointed = seal(con)
+    assert checkpointed
+    assert reader.execute("SELECT sum(i) FROM m.t").fetchall() == before
+    attach(con, place, "s", snapshot=snapshot, read_only=True)
+    assert rows(con, "SELECT sum(i), count(*) FROM s.t") == [(499999500000, 1001000)]
+
+
+def test_a_seal_beside_an_open_update_has_every_commit(con, place):
+    attach(con, place)
+    con.execute("CREATE TABLE m.t AS SELECT i FROM range(10) r(i)")
+    other = con.cursor()
+    other.execute("BEGIN")
+    other.execute("UPDATE m.t SET i = 100 WHERE i = 1")
+    con.execute("INSERT INTO m.t VALUES (10)")
+    snapshot, checkpointed = seal(con)
+    assert not checkpointed
+    other.execute("COMMIT")
+    attach(con, place, "s", snapshot=snapshot, read_only=True)
+    assert rows(con, "SELECT i FROM s.t ORDER BY i") == [(i,) for i in range(11)]
+
+
+# ---------------------------------------------------------------- one writer, many readers
+
+
+def test_there_is_one_writer(con, place):
+    attach(con, place)
+    with services.duck() as other:
+        with pytest.raises(duckdb.IOException, match="'mydb' has a writer"):
+            attach(other, place, lease_ms=5000)
+        assert rows(other, "SELECT 1") == [(1,)]
+        con.execute("DETACH m")
+        attach(other, place)
+
+
+def test_a_reader_beside_the_writer_sees_what_was_synced_or_what_was_sealed(con, place):
+    attach(con, place)
+    con.execute("CREATE TABLE m.t AS SELECT 1 AS i")
+    seal(con)
+    con.execute("INSERT INTO m.t VALUES (2)")
+    with services.duck() as other:
+        attach(other, place, "synced", read_only=True, state="synced")
+        attach(other, place, "sealed", read_only=True, state="sealed")
+        con.execute("INSERT INTO m.t VALUES (3)")
+        con.execute("CHECKPOINT m")
+        assert rows(other, "FROM synced.t") == [(1,), (2,)]
+        assert rows(other, "FROM sealed.t") == [(1,)]
+        other.execute("DETACH synced")
+        attach(other, place, "synced", read_only=True, state="synced")
+        assert rows(other, "FROM synced.t") == [(1,), (2,), (3,)]
+
+
+def test_a_writer_that_slept_past_its_lease_acknowledges_nothing(con, place):
+    old = in_process(
+        """
+        con.execute("ATTACH '%s' AS m" % sys.argv[1])
+        con.execute("CREATE TABLE m.t(i INTEGER)")
+        for line in sys.stdin:
+            try:
+                con.execute(line)
+                print("OK", flush=True)
+            except Exception as e:
+                print(type(e).__name__, str(e).replace("\\n", " "), flush=True)
+        """,
+        url(place, lease_ms=500),
+    )
+
+    def tell(sql):
+        old.stdin.write(sql + "\n")
+        old.stdin.flush()
+        return old.stdout.readline().strip()
+
+    try:
+        assert tell("INSERT INTO m.t VALUES (1)") == "OK"
+        os.kill(old.pid, services.signal.SIGSTOP)
+
+        def taken():
+            try:
+                attach(con, place, lease_ms=500)
+            except duckdb.IOException as e:
+                assert "has a writer" in str(e)
+                return False
+            return True
+
+        services.wait_until(taken, 10, "the lease is over")
+        con.execute("INSERT INTO m.t VALUES (2)")
+        os.kill(old.pid, services.signal.SIGCONT)
+        refused = tell("INSERT INTO m.t VALUES (3)")
+        assert refused.startswith("TransactionException") and "ATTACH it again" in refused
+        assert "lease is over" in tell("INSERT INTO m.t VALUES (4)")
+        assert tell("CHECKPOINT m").startswith("IOException")
+        assert tell("SELECT 1") == "OK"  # the rest of that DuckDB lives on
+        tell("DETACH m")
+        assert tell("ATTACH '%s' AS again (READ_ONLY)" % url(place)) == "OK"
+        assert tell("SELECT CASE WHEN list_sort(list(i)) <> [1, 2] THEN error('other rows') END FROM again.t") == "OK"
+    finally:
+        old.kill()
+        old.communicate()
+    assert rows(con, "SELECT i FROM m.t ORDER BY i") == [(1,), (2,)]
+
+
+def test_a_full_disk_fails_a_commit_and_nothing_else(con, place):
+    code = """
+        import resource, duckdb
+        con.execute("ATTACH '%s' AS m" % sys.argv[1])
+        con.execute("CREATE TABLE m.t AS SELECT 0 AS i")
+        con.execute("CHECKPOINT m")
+        def limit(size):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+        def size():
+            return max(f.stat().st_size for f in __import__("pathlib").Path(sys.argv[2]).glob("layers/*"))
+        done = 0
+        for room in (0, 10, 64, 100, 200, 3000, 20000):
+            limit(size() + room)
+            for sql in ("INSERT INTO m.t SELECT range FROM range(300)", "INSERT INTO m.t VALUES (-1)"):
+                try:
+                    con.execute(sql)
+                    done += 300 if "range" in sql else 1
+                except duckdb.TransactionException as e:
+                    assert "File too large" in str(e), e
+            assert con.execute("SELECT count(*) FROM m.t").fetchall() == [(done + 1,)]
+            limit(resource.RLIM_INFINITY)
+            con.execute("INSERT INTO m.t VALUES (-2)")
+            done += 1
+        con.execute("CHECKPOINT m")
+        print(done)
+    """
+    done = in_process(code, url(place), place)
+    out, _ = done.communicate(timeout=60)
+    assert done.returncode == 0
+    attach(con, place)
+    assert rows(con, "SELECT count(*) FROM m.t") == [(int(out) + 1,)]
+
+
+# ---------------------------------------------------------------- where a store is
+
+
+def test_the_directory_comes_from_path_secret_environment_or_home(tmp_path):
+    code = """
+        import os, pathlib
+        con.execute("SET secret_directory = '%s'" % sys.argv[1])
+        def where(path):
+            con.execute("ATTACH '%s' AS m" % path)
+            ((path,),) = con.execute("SELECT path FROM duckdb_databases() WHERE database_name = 'm'").fetchall()
+            con.execute("DETACH m")
+            return path.partition("data_dir=")[2].removeprefix(sys.argv[1])
+        print(where("openduck://x"))
+        os.environ["OPENDUCK_DATA_DIR"] = sys.argv[1] + "/env"
+        print(where("openduck://x"))
+        con.execute("CREATE SECRET (TYPE openduck_storage, DATA_DIR '%s/secret')" % sys.argv[1])
+        con.execute("CREATE SECRET y (TYPE openduck_storage, DATA_DIR '%s/y', SCOPE 'openduck://y')" % sys.argv[1])
+        print(where("openduck://x"))
+        print(where("openduck://y"))
+        print(where("openduck://x?secret=y"))
+        print(where("openduck://y?data_dir=%s/path/" % sys.argv[1]))
+        os.chdir(sys.argv[1])
+        os.symlink("path", "link")
+        print(where("openduck://y?data_dir=link"))
+    """
+    env = {k: v for k, v in os.environ.items() if k != "OPENDUCK_DATA_DIR"}
+    env["HOME"] = str(tmp_path)
+    env["PYTHONPATH"] = os.path.dirname(services.__file__)
+    head = "import sys, services; con = services.duck()\n"
+    done = subprocess.run(
+        [sys.executable, "-c", head + textwrap.dedent(code), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        env=env,
+        check=False,
+    )
+    assert done.stdout.split() == ["/.openduck/data", "/env", "/secret", "/y", "/y", "/path", "/path"], done.stderr
+
+
+@pytest.mark.parametrize(
+    "path, error, text",
+    [
+        ("openduck://", duckdb.BinderException, "names no database"),
+        ("openduck://m?date_dir=x", duckdb.BinderException, "unknown parameter 'date_dir'"),
+        ("openduck://m?state=old", duckdb.BinderException, "sealed or synced, not 'old'"),
+        ("openduck://m?lease_ms=1s", duckdb.BinderException, "lease_ms is 100 to 3600000, not '1s'"),
+        ("openduck://m?secret=none", duckdb.BinderException, 'secret "none" does not exist'),
+        ("openduck://m?snapshot=x&data_dir={place}", duckdb.InvalidInputException, "a snapshot's id is a UUID"),
+        (
+            "openduck://m?snapshot=00000000-0000-0000-0000-000000000000&data_dir={place}",
+            duckdb.IOException,
+            "00000000-0000",
+        ),
+        ("openduck://none?data_dir={place}", duckdb.IOException, "none"),
+        ("openduck://m?data_dir=/proc/none", duckdb.IOException, "/proc/none"),
+    ],
+)
+def test_what_cannot_be_attached_is_said(con, place, path, error, text):
+    attach(con, place)
+    with pytest.raises(error, match=text):
+        con.execute("ATTACH '%s' AS x (READ_ONLY)" % path.format(place=place))
+    assert rows(con, "SELECT 1") == [(1,)]
+
+
+@pytest.mark.parametrize("name", ["none", "memory"])
+def test_what_is_not_on_openduck_cannot_be_sealed(con, name):
+    with pytest.raises(duckdb.BinderException, match='cannot seal "%s"' % name):
+        seal(con, name)
+
+
+def test_damaged_bytes_are_an_error_that_names_the_layer(con, place):
+    attach(con, place)
+    con.execute("CREATE TABLE m.t AS SELECT i, hash(i) AS h FROM range(500000) r(i)")
+    snapshot, _ = seal(con)
+    con.execute("DETACH m")
+    ((layer,),) = rows(con, "SELECT layer FROM openduck_snapshots(data_dir := '%s')" % place)
+    file = place / "layers" / (layer + ".seg")
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 4
+    file.write_bytes(data)
+    attach(con, place, "s", snapshot=snapshot, read_only=True)
+    with pytest.raises(duckdb.IOException, match=layer):
+        con.execute("SELECT sum(h) FROM s.t").fetchall()
+    assert rows(con, "SELECT 1") == [(1,)]
+    assert [
+        row[1] is None for row in rows(con, "FROM openduck_verify(data_dir := '%s')" % place) if row[0] == layer
+    ] == [False]
