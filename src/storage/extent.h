@@ -14,6 +14,7 @@ typedef struct {
     uint64_t position; /* of the record in its segment */
     uint32_t length;   /* never 0 */
     uint32_t skip;     /* bytes of the record's payload before these */
+    uint32_t record;   /* of the record's whole payload */
     uint32_t layer;    /* the owner's number for the segment */
 } od_extent;
 
@@ -35,6 +36,8 @@ OD_MUST_CHECK od_code od_extent_map_put(od_extent_map *map, const od_extent *ext
 void od_extent_map_cut(od_extent_map *map, uint64_t size);
 /* The first extent that ends behind OFFSET; false: there is none. It may begin behind OFFSET: what lies before is a hole. */
 bool od_extent_map_find(const od_extent_map *map, uint64_t offset, od_extent *out);
+/* The same extent where it stands, for its place in a segment to be changed: position, skip, record, layer. NULL: there is none. */
+od_extent *od_extent_map_at(od_extent_map *map, uint64_t offset);
 void od_extent_map_clear(od_extent_map *map); /* may be repeated */
 
 #endif

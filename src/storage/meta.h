@@ -29,7 +29,9 @@ typedef struct {
     od_uuid parent; /* all zero: none */
     od_layer_state state;
     uint64_t length;                 /* committed, of frozen and sealed ones */
-    uint8_t hash[OD_META_HASH_SIZE]; /* of sealed ones */
+    uint64_t live;                   /* of these: bytes that its file would have without what it wrote over itself */
+    uint8_t hash[OD_META_HASH_SIZE]; /* of frozen and sealed ones */
+    bool named;                      /* a snapshot is this layer, or a database's tip */
 } od_layer_row;
 
 typedef struct {
@@ -37,8 +39,11 @@ typedef struct {
     size_t count;
 } od_layer_rows;
 
+/* The writer's pin lives as long as its lease: it holds the layers that the tip stood on when the lease was taken, and those that came
+ * since. */
 typedef struct {
     od_uuid database;
+    od_uuid pin;
     uint64_t epoch;
     od_uuid tip;   /* all zero: the database is new */
     bool released; /* the writer before gave its lease back: nobody writes the tip any more */
@@ -65,8 +70,10 @@ od_code od_meta_release(od_meta *meta, const od_lease *lease, bool in_order, od_
 /* Notes a layer that is to be made, so that od_meta_doom finds it if it never becomes the tip. */
 OD_MUST_CHECK od_code od_meta_layer_add(od_meta *meta, const od_lease *lease, od_uuid layer, od_uuid parent,
                                         od_error *err);
-/* LAYER becomes the active tip. If OLD is not NULL, its row gets OLD's state, length and hash in the same step, and if SNAPSHOT is not NULL,
- * OLD becomes that snapshot. */
+/* A layer that was noted, and not used, is dead. */
+od_code od_meta_layer_forget(od_meta *meta, od_uuid layer, od_error *err);
+/* LAYER becomes the active tip, and pinned. If OLD is not NULL, its row gets OLD's state, length, live bytes and hash in the same step, and if
+ * SNAPSHOT is not NULL, OLD becomes that snapshot. */
 OD_MUST_CHECK od_code od_meta_advance(od_meta *meta, const od_lease *lease, od_uuid layer, const od_layer_row *old,
                                       const od_uuid *snapshot, od_error *err);
 OD_MUST_CHECK od_code od_meta_layer_get(od_meta *meta, od_uuid layer, od_layer_row *out, od_error *err);
@@ -76,7 +83,8 @@ OD_MUST_CHECK od_code od_meta_chain(od_meta *meta, od_uuid layer, od_layer_rows 
 OD_MUST_CHECK od_code od_meta_layers(od_meta *meta, od_layer_rows *out, od_error *err);
 void od_layer_rows_release(od_layer_rows *rows);
 
-/* Finds the tip of database NAME (all zero: it is new), or the layer of a snapshot, and pins it for TTL_MS: od_meta_doom spares it. */
+/* Finds the tip of database NAME (all zero: it is new), or the layer of a snapshot, and pins it and all below it for TTL_MS: od_meta_doom
+ * spares them, whatever is merged meanwhile. */
 OD_MUST_CHECK od_code od_meta_pin_tip(od_meta *meta, const char *name, int64_t ttl_ms, od_uuid *pin, od_uuid *layer,
                                       od_error *err);
 OD_MUST_CHECK od_code od_meta_pin_snapshot(od_meta *meta, od_uuid snapshot, int64_t ttl_ms, od_uuid *pin,
@@ -84,6 +92,34 @@ OD_MUST_CHECK od_code od_meta_pin_snapshot(od_meta *meta, od_uuid snapshot, int6
 /* OD_E_NOT_FOUND: it has expired. */
 od_code od_meta_pin_renew(od_meta *meta, od_uuid pin, int64_t ttl_ms, od_error *err);
 od_code od_meta_unpin(od_meta *meta, od_uuid pin, od_error *err);
+
+/* ---- Merging: a new layer takes the place of a run of others, each the parent of the next, all frozen or sealed ---- */
+
+/* Notes LAYER, which is to take the place of the COUNT layers of RUN, lowest first; *pin holds it and them for TTL_MS. */
+OD_MUST_CHECK od_code od_meta_merge_begin(od_meta *meta, const od_layer_row *run, size_t count, od_uuid layer,
+                                          int64_t ttl_ms, od_uuid *pin, od_error *err);
+/* LAYER is sealed with its length, live bytes and hash, and whatever stood on the newest of RUN (layers, snapshots, tips) stands on
+ * it now, in one step with the end of PIN. *moved: somebody did; if not, LAYER is garbage.
+ *   OD_E_STALE_LEASE   the pin has expired, or the run is not what it was: nothing has changed */
+OD_MUST_CHECK od_code od_meta_merge_end(od_meta *meta, od_uuid pin, const od_layer_row *run, size_t count,
+                                        const od_layer_row *layer, bool *moved, od_error *err);
+/* Ends a merge that came to nothing: LAYER is dead. */
+od_code od_meta_merge_cancel(od_meta *meta, od_uuid pin, od_uuid layer, od_error *err);
+/* Whoever holds PIN reads LAYER instead of RUN from now on. */
+OD_MUST_CHECK od_code od_meta_pin_swap(od_meta *meta, od_uuid pin, const od_layer_row *run, size_t count, od_uuid layer,
+                                       od_error *err);
+
+typedef struct {
+    od_uuid id;
+    od_uuid tip;  /* all zero: nothing was ever written */
+    bool written; /* it has a writer */
+    int64_t snapshots;
+    char name[OD_META_NAME_MAX + 1];
+} od_database_row;
+
+/* By name; NAME (NULL: all). OD_E_NOT_FOUND: no such database. *out is freed with od_free. */
+OD_MUST_CHECK od_code od_meta_databases(od_meta *meta, const char *name, od_database_row **out, size_t *count,
+                                        od_error *err);
 
 typedef struct {
     od_uuid id;

@@ -56,11 +56,20 @@ bool od_record_decode(const od_segment *segment, uint64_t position, const uint8_
                       od_record *out);
 bool od_record_payload_ok(const od_segment *segment, uint64_t position, const od_record *record, const void *payload);
 
-/* Bytes SKIP to SKIP + LEN of the payload of the data record at POSITION, which holds them for OFFSET of FILE. The whole record is
- * checked first; OUT is undefined on failure. */
-OD_MUST_CHECK od_code od_record_read(const od_io *io, void *file, const od_segment *segment, uint64_t position,
-                                     uint64_t file_id, uint64_t offset, uint32_t skip, uint32_t len, void *out,
-                                     od_error *err);
+/* What is wanted of the data record at POSITION, whose payload has PAYLOAD bytes: LENGTH of them, behind the first SKIP. They are the bytes
+ * at OFFSET of FILE. */
+typedef struct {
+    uint64_t position;
+    uint64_t file;
+    uint64_t offset;
+    uint32_t payload;
+    uint32_t skip;
+    uint32_t length;
+} od_record_part;
+
+/* The whole record is read and checked; OUT is undefined on failure. */
+OD_MUST_CHECK od_code od_record_read(const od_io *io, void *file, const od_segment *segment, const od_record_part *part,
+                                     void *out, od_error *err);
 
 /* Called for each whole record in order; PAYLOAD is borrowed for the call. What it returns ends the scan if it is not OD_OK. */
 typedef od_code (*od_record_fn)(void *arg, uint64_t position, const od_record *record, const void *payload,
@@ -101,6 +110,7 @@ typedef struct {
     uint64_t position;
     uint32_t length;
     uint32_t skip;
+    uint32_t record; /* bytes of the record's payload */
 } od_footer_extent;
 
 typedef struct {
@@ -120,9 +130,12 @@ void od_segment_hash_add(uint8_t hash[OD_SEGMENT_HASH_SIZE], const uint8_t heade
 /* Appends to OUT the footer of a segment whose records end at POSITION. */
 OD_MUST_CHECK od_code od_footer_encode(const od_segment *segment, uint64_t position, const od_footer *footer,
                                        od_buf *out, od_error *err);
-/* Reads the footer of the sealed segment that is LENGTH bytes long; *records is where its records end. */
-OD_MUST_CHECK od_code od_footer_read(const od_io *io, void *file, const od_segment *segment, uint64_t length,
-                                     od_footer *out, uint64_t *records, od_error *err);
+/* Reads the footer of the sealed segment that is LENGTH bytes long; *records is where its records end. FILE begins with byte BASE of
+ * the segment: 0, or where the records end if the footer is a file of its own. */
+OD_MUST_CHECK od_code od_footer_read(const od_io *io, void *file, const od_segment *segment, uint64_t base,
+                                     uint64_t length, od_footer *out, uint64_t *records, od_error *err);
+/* The bytes of a segment that holds nothing but what FOOTER tells of. */
+uint64_t od_footer_live(const od_footer *footer);
 void od_footer_release(od_footer *footer); /* of what od_footer_read gave */
 
 #endif

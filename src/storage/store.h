@@ -13,8 +13,9 @@ typedef struct {
     const od_io *io;       /* NULL: the system's. Borrowed */
     od_meta_clock clock;   /* NULL: the system's */
     void *clock_arg;
-    int64_t lease_ms;  /* 0: 30 seconds */
-    bool no_heartbeat; /* leases and pins are not renewed by themselves */
+    int64_t lease_ms;        /* 0: 30 seconds */
+    unsigned max_open_files; /* of layers that nobody writes to or reads just now; 0: 64 */
+    bool no_heartbeat;       /* leases and pins are not renewed by themselves */
 } od_store_ports;
 
 od_storage_code od_store_open_with(const od_store_ports *ports, od_store **out, od_storage_error *err);

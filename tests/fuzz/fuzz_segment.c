@@ -56,7 +56,7 @@ static void merge(od_buf *file, od_files *files)
     od_footer footer;
     uint64_t records;
 
-    if (od_footer_read(&io, file, &segment, file->len, &footer, &records, NULL) != OD_OK)
+    if (od_footer_read(&io, file, &segment, 0, file->len, &footer, &records, NULL) != OD_OK)
         return;
     if (od_files_merge(files, 0, &footer, records, NULL) == OD_OK)
         for (size_t i = 0; i < files->count; i++) {

@@ -43,6 +43,7 @@ static void *must(void *memory)
 static int change(lossy_io *io, bool *half)
 {
     *half = false;
+    io->changes++;
     if (io->dead)
         return EIO;
     if (io->dies_in >= 0 && io->dies_in-- == 0) {
@@ -100,6 +101,8 @@ static int lossy_open(void *ctx, const char *path, od_io_mode mode, void **file)
     if (why == 0) {
         made->io = io;
         made->entry = entry_of(io, path);
+        if (++io->open_now > io->open_most)
+            io->open_most = io->open_now;
     }
     pthread_mutex_unlock(&io->lock);
     if (why != 0)
@@ -111,7 +114,13 @@ static int lossy_open(void *ctx, const char *path, od_io_mode mode, void **file)
 
 static int lossy_read(void *file, uint64_t at, void *data, size_t len, size_t *got)
 {
-    return od_io_posix()->read(((lossy_file *)file)->real, at, data, len, got);
+    const lossy_file *f = file;
+    int why = od_io_posix()->read(f->real, at, data, len, got);
+
+    pthread_mutex_lock(&f->io->lock);
+    f->io->bytes_read += why == 0 ? *got : 0;
+    pthread_mutex_unlock(&f->io->lock);
+    return why;
 }
 
 static void mark(lossy_entry *entry, uint64_t at, size_t len)
@@ -132,9 +141,13 @@ static int lossy_write(void *file, uint64_t at, const od_io_part *parts, size_t 
     lossy_io *io = f->io;
     size_t len = parts[0].len + (n > 1 ? parts[1].len : 0);
     uint8_t *bytes = must(malloc(len + 1));
+    void (*before)(void *arg) = io->before_write;
     bool half;
     int why;
 
+    io->before_write = NULL;
+    if (before != NULL)
+        before(io->before_arg);
     memcpy(bytes, parts[0].data, parts[0].len);
     if (n > 1)
         memcpy(bytes + parts[0].len, parts[1].data, parts[1].len);
@@ -144,7 +157,7 @@ static int lossy_write(void *file, uint64_t at, const od_io_part *parts, size_t 
         why = io->write_error;
         half = true;
     }
-    if (half)
+    if (half && !io->failed_write_is_whole)
         len /= 2;
     if (why == 0 || half) {
         (void)od_io_posix()->write(f->real, at, &(od_io_part){bytes, len}, 1);
@@ -209,9 +222,14 @@ static int lossy_size(void *file, uint64_t *size)
 
 static void lossy_close(void *file)
 {
-    if (file != NULL) {
-        od_io_posix()->close(((lossy_file *)file)->real);
-        free(file);
+    lossy_file *f = file;
+
+    if (f != NULL) {
+        pthread_mutex_lock(&f->io->lock);
+        f->io->open_now--;
+        pthread_mutex_unlock(&f->io->lock);
+        od_io_posix()->close(f->real);
+        free(f);
     }
 }
 

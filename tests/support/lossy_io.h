@@ -21,10 +21,17 @@ typedef struct {
     int count;
     long write_fails_in; /* so many writes from now one fails with WRITE_ERROR; -1: none */
     int write_error;
+    bool failed_write_is_whole;      /* it is on the disk all the same */
+    void (*before_write)(void *arg); /* called once, before the next write */
+    void *before_arg;
     long sync_fails_in;
     long dies_in;        /* so many changes from now everything fails; a write in which it happens is half done */
     const char *dies_at; /* or at this point */
     bool dead;
+    int open_now;
+    int open_most;
+    long changes; /* calls that change something */
+    uint64_t bytes_read;
 } lossy_io;
 
 void lossy_begin(lossy_io *io);

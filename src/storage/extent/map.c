@@ -172,11 +172,11 @@ void od_extent_map_cut(od_extent_map *map, uint64_t size)
         edge->extent.length = (uint32_t)(size - edge->extent.offset);
 }
 
-bool od_extent_map_find(const od_extent_map *map, uint64_t offset, od_extent *out)
+static od_extent_node *find(od_extent_node *node, uint64_t offset)
 {
-    const od_extent_node *found = NULL;
+    od_extent_node *found = NULL;
 
-    for (const od_extent_node *node = map->root; node != NULL;) {
+    while (node != NULL) {
         if (end_of(&node->extent) > offset) {
             found = node;
             node = node->left;
@@ -184,9 +184,23 @@ bool od_extent_map_find(const od_extent_map *map, uint64_t offset, od_extent *ou
             node = node->right;
         }
     }
+    return found;
+}
+
+bool od_extent_map_find(const od_extent_map *map, uint64_t offset, od_extent *out)
+{
+    const od_extent_node *found = find(map->root, offset);
+
     if (found != NULL)
         *out = found->extent;
     return found != NULL;
+}
+
+od_extent *od_extent_map_at(od_extent_map *map, uint64_t offset)
+{
+    od_extent_node *found = find(map->root, offset);
+
+    return found != NULL ? &found->extent : NULL;
 }
 
 void od_extent_map_clear(od_extent_map *map)

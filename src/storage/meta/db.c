@@ -187,6 +187,8 @@ od_code db_layer(sqlite3_stmt *stmt, od_layer_row *out, od_error *err)
     memset(out->hash, 0, sizeof out->hash);
     if (sqlite3_column_bytes(stmt, 5) == OD_META_HASH_SIZE)
         memcpy(out->hash, sqlite3_column_blob(stmt, 5), OD_META_HASH_SIZE);
+    out->live = (uint64_t)sqlite3_column_int64(stmt, 6);
+    out->named = sqlite3_column_int(stmt, 7) != 0;
     return OD_OK;
 }
 

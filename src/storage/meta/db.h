@@ -34,7 +34,7 @@ OD_MUST_CHECK od_code db_run(od_meta *meta, int *changed, od_error *err, const c
 
 /* NULL gives all zero; text that is no UUID OD_E_CORRUPT. */
 OD_MUST_CHECK od_code db_uuid(sqlite3_stmt *stmt, int column, od_uuid *out, od_error *err);
-/* The columns id, database, parent, state, length, hash of the current row, in this order. */
+/* DB_LAYER_COLUMNS of the current row. */
 OD_MUST_CHECK od_code db_layer(sqlite3_stmt *stmt, od_layer_row *out, od_error *err);
 /* All rows of STMT, which db_layer can read, appended to OUT. */
 OD_MUST_CHECK od_code db_layers(od_meta *meta, sqlite3_stmt *stmt, od_layer_rows *out, od_error *err);
@@ -44,7 +44,13 @@ OD_MUST_CHECK od_code db_fenced(od_meta *meta, const od_lease *lease, od_error *
 
 bool db_uuid_zero(const od_uuid *id);
 
-#define DB_LAYER_COLUMNS "layer.id, layer.database, layer.parent, layer.state, layer.length, layer.hash"
+/* In a transaction: the holder of PIN needs LAYER and, if BELOW, all below it. */
+OD_MUST_CHECK od_code db_pin(od_meta *meta, const od_uuid *pin, const od_uuid *layer, bool below, od_error *err);
+
+#define DB_LAYER_COLUMNS                                                                         \
+    "layer.id, layer.database, layer.parent, layer.state, layer.length, layer.hash, layer.live," \
+    " EXISTS (SELECT 1 FROM snapshot s WHERE s.layer = layer.id) OR"                             \
+    " EXISTS (SELECT 1 FROM database t WHERE t.tip = layer.id)"
 
 /* The numbered changes that make the tables what they are; db_migrate applies those that are missing. */
 OD_MUST_CHECK od_code db_migrate(od_meta *meta, od_error *err);

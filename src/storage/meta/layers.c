@@ -8,7 +8,7 @@
 #define LIVE                                                                           \
     "WITH RECURSIVE live(id) AS ("                                                     \
     " SELECT tip FROM database WHERE tip IS NOT NULL UNION SELECT layer FROM snapshot" \
-    " UNION SELECT layer FROM pin WHERE until > ?1"                                    \
+    " UNION SELECT layer FROM pinned JOIN pin ON pin.id = pinned.pin WHERE until > ?1" \
     " UNION SELECT layer.parent FROM live JOIN layer ON layer.id = live.id WHERE layer.parent IS NOT NULL) "
 
 od_code od_meta_layer_add(od_meta *meta, const od_lease *lease, od_uuid layer, od_uuid parent, od_error *err)
@@ -26,12 +26,24 @@ od_code od_meta_layer_add(od_meta *meta, const od_lease *lease, od_uuid layer, o
     return db_end(meta, rc, err);
 }
 
+od_code od_meta_layer_forget(od_meta *meta, od_uuid layer, od_error *err)
+{
+    od_code rc = db_begin(meta, err);
+
+    if (rc != OD_OK)
+        return rc;
+    rc = db_run(meta, NULL, err, "UPDATE layer SET state = ? WHERE id = ? AND state = ?", "iui", (int64_t)OD_LAYER_DEAD,
+                &layer, (int64_t)OD_LAYER_NEW);
+    return db_end(meta, rc, err);
+}
+
 static od_code settle(od_meta *meta, const od_layer_row *old, const od_uuid *snapshot, od_error *err)
 {
     int changed = 0;
-    od_code rc =
-        db_run(meta, &changed, err, "UPDATE layer SET state = ?, length = ?, hash = ? WHERE id = ? AND state = ?",
-               "iihui", (int64_t)old->state, (int64_t)old->length, old->hash, &old->id, (int64_t)OD_LAYER_ACTIVE);
+    od_code rc = db_run(meta, &changed, err,
+                        "UPDATE layer SET state = ?, length = ?, live = ?, hash = ? WHERE id = ? AND state = ?",
+                        "iiihui", (int64_t)old->state, (int64_t)old->length, (int64_t)old->live, old->hash, &old->id,
+                        (int64_t)OD_LAYER_ACTIVE);
 
     if (rc == OD_OK && changed == 0)
         rc = od_fail(err, OD_E_STALE_LEASE, "the layer that was written is not the active one any more");
@@ -49,13 +61,19 @@ static od_code advance(od_meta *meta, const od_lease *lease, od_uuid layer, cons
 
     if (rc == OD_OK && old != NULL)
         rc = settle(meta, old, snapshot, err);
+    /* What it stands on may have been merged and removed, if it was not this writer's. */
     if (rc == OD_OK)
-        rc = db_run(meta, &changed, err, "UPDATE layer SET state = ? WHERE id = ? AND state = ?", "iui",
-                    (int64_t)OD_LAYER_ACTIVE, &layer, (int64_t)OD_LAYER_NEW);
+        rc = db_run(meta, &changed, err,
+                    "UPDATE layer SET state = ? WHERE id = ? AND state = ? AND (parent IS NULL OR EXISTS ("
+                    "SELECT 1 FROM layer p WHERE p.id = layer.parent AND p.state BETWEEN ? AND ?))",
+                    "iuiii", (int64_t)OD_LAYER_ACTIVE, &layer, (int64_t)OD_LAYER_NEW, (int64_t)OD_LAYER_FROZEN,
+                    (int64_t)OD_LAYER_SEALED);
     if (rc == OD_OK && changed == 0)
-        rc = od_fail(err, OD_E_STALE_LEASE, "the new layer was removed before it was used");
+        rc = od_fail(err, OD_E_BUSY, "the new layer, or what it stands on, was removed before it was used");
     if (rc == OD_OK)
         rc = db_run(meta, NULL, err, "UPDATE database SET tip = ? WHERE id = ?", "uu", &layer, &lease->database);
+    if (rc == OD_OK)
+        rc = db_pin(meta, &lease->pin, &layer, false, err);
     return rc;
 }
 

@@ -52,12 +52,18 @@ static od_code acquire(od_meta *meta, const char *name, bool create, int64_t ttl
                       "iiu", (int64_t)out->epoch, db_now(meta) + ttl_ms, &out->database));
     } else if (!create) {
         rc = od_fail(err, OD_E_NOT_FOUND, "there is no database '%s'", name);
+        goto out;
     } else {
         *out = (od_lease){.database = od_uuid_random(), .epoch = 1};
         OD_TRY(db_run(meta, NULL, err,
                       "INSERT INTO database (id, name, tip, epoch, lease_until, released) VALUES (?, ?, NULL, 1, ?, 0)",
                       "uti", &out->database, name, db_now(meta) + ttl_ms));
     }
+    out->pin = od_uuid_random();
+    OD_TRY(
+        db_run(meta, NULL, err, "INSERT INTO pin (id, until) VALUES (?, ?)", "ui", &out->pin, db_now(meta) + ttl_ms));
+    if (!db_uuid_zero(&out->tip))
+        rc = db_pin(meta, &out->pin, &out->tip, true, err);
 
 out:
     sqlite3_finalize(stmt);
@@ -83,6 +89,9 @@ static od_code set_until(od_meta *meta, const od_lease *lease, int64_t until, bo
                 "iiuii", until, (int64_t)released, &lease->database, (int64_t)lease->epoch, db_now(meta));
     if (rc == OD_OK && changed == 0)
         rc = stale(err);
+    if (rc == OD_OK)
+        rc = until > 0 ? db_run(meta, NULL, err, "UPDATE pin SET until = ? WHERE id = ?", "iu", until, &lease->pin)
+                       : db_run(meta, NULL, err, "DELETE FROM pin WHERE id = ?", "u", &lease->pin);
     return db_end(meta, rc, err);
 }
 

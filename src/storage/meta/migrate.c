@@ -18,6 +18,15 @@ static const char *const migrations[] = {
     "CREATE INDEX snapshot_layer ON snapshot(layer);"
     "CREATE TABLE pin (id TEXT PRIMARY KEY, layer TEXT NOT NULL REFERENCES layer(id), until INTEGER NOT NULL);"
     "CREATE INDEX pin_layer ON pin(layer);",
+
+    "DROP TABLE pin;"
+    "CREATE TABLE pin (id TEXT PRIMARY KEY, until INTEGER NOT NULL);"
+    "CREATE TABLE pinned ("
+    " pin TEXT NOT NULL REFERENCES pin(id) ON DELETE CASCADE, layer TEXT NOT NULL REFERENCES layer(id),"
+    " PRIMARY KEY (pin, layer)) WITHOUT ROWID;"
+    "CREATE INDEX pinned_layer ON pinned(layer);"
+    "CREATE INDEX database_tip ON database(tip);"
+    "ALTER TABLE layer ADD COLUMN live INTEGER NOT NULL DEFAULT 0;",
 };
 #define VERSION ((int)(sizeof migrations / sizeof *migrations))
 

@@ -26,6 +26,17 @@ static od_code layer_of(od_meta *meta, const od_uuid *snapshot, od_uuid *layer, 
     return rc == OD_OK && !found ? od_fail(err, OD_E_NOT_FOUND, "there is no such snapshot") : rc;
 }
 
+od_code db_pin(od_meta *meta, const od_uuid *pin, const od_uuid *layer, bool below, od_error *err)
+{
+    static const char chain[] =
+        "INSERT OR IGNORE INTO pinned (pin, layer) WITH RECURSIVE up(id) AS (SELECT ?2 UNION"
+        " SELECT layer.parent FROM up JOIN layer ON layer.id = up.id WHERE layer.parent IS NOT NULL)"
+        " SELECT ?1, layer.id FROM up JOIN layer ON layer.id = up.id";
+    static const char one[] = "INSERT OR IGNORE INTO pinned (pin, layer) VALUES (?1, ?2)";
+
+    return db_run(meta, NULL, err, below ? chain : one, "uu", pin, layer);
+}
+
 static od_code tip_of(od_meta *meta, const char *name, od_uuid *layer, od_error *err)
 {
     sqlite3_stmt *stmt = NULL;
@@ -39,12 +50,14 @@ static od_code tip_of(od_meta *meta, const char *name, od_uuid *layer, od_error 
 
 static od_code pin_layer(od_meta *meta, const od_uuid *layer, int64_t ttl_ms, od_uuid *pin, od_error *err)
 {
+    od_code rc;
+
     *pin = (od_uuid){{0}};
     if (db_uuid_zero(layer))
         return OD_OK;
     *pin = od_uuid_random();
-    return db_run(meta, NULL, err, "INSERT INTO pin (id, layer, until) VALUES (?, ?, ?)", "uui", pin, layer,
-                  db_now(meta) + ttl_ms);
+    rc = db_run(meta, NULL, err, "INSERT INTO pin (id, until) VALUES (?, ?)", "ui", pin, db_now(meta) + ttl_ms);
+    return rc == OD_OK ? db_pin(meta, pin, layer, true, err) : rc;
 }
 
 od_code od_meta_pin_tip(od_meta *meta, const char *name, int64_t ttl_ms, od_uuid *pin, od_uuid *layer, od_error *err)

@@ -10,7 +10,7 @@
 #include "base/banned.h"
 
 #define FILE_SIZE 32   /* of a file's entry, without its name */
-#define EXTENT_SIZE 32 /* of an extent's entry */
+#define EXTENT_SIZE 40 /* of an extent's entry */
 
 static const char FOOTER_MAGIC[8] = {'O', 'D', 'F', 'O', 'O', 'T', 'E', 'R'};
 
@@ -39,7 +39,7 @@ static od_code encode_extents(const od_footer *footer, od_buf *out, od_error *er
 {
     for (size_t i = 0; i < footer->extent_count; i++) {
         const od_footer_extent *extent = &footer->extents[i];
-        uint8_t entry[EXTENT_SIZE];
+        uint8_t entry[EXTENT_SIZE] = {0};
         od_code rc;
 
         put_u64(entry, extent->file);
@@ -47,6 +47,7 @@ static od_code encode_extents(const od_footer *footer, od_buf *out, od_error *er
         put_u64(entry + 16, extent->position);
         put_u32(entry + 24, extent->length);
         put_u32(entry + 28, extent->skip);
+        put_u32(entry + 32, extent->record);
         rc = od_buf_append(out, entry, sizeof entry, err);
         if (rc != OD_OK)
             return rc;
@@ -114,19 +115,27 @@ static void decode_extents(od_footer *footer, const uint8_t *bytes)
             .position = get_u64(bytes + 16),
             .length = get_u32(bytes + 24),
             .skip = get_u32(bytes + 28),
+            .record = get_u32(bytes + 32),
         };
 }
 
-static od_code read_exact(const od_io *io, void *file, const od_segment *segment, uint64_t at, void *out, size_t len,
-                          od_error *err)
+/* Where a footer is read from. */
+typedef struct {
+    const od_io *io;
+    void *file;
+    const od_segment *segment;
+    uint64_t base;
+} source;
+
+static od_code read_exact(const source *from, uint64_t at, void *out, size_t len, od_error *err)
 {
     size_t got = 0;
-    int why = io->read(file, at, out, len, &got);
+    int why = from->io->read(from->file, at - from->base, out, len, &got);
 
     if (why != 0)
         return od_fail_errno(err, OD_E_IO, why, "cannot read a segment at byte %llu", (unsigned long long)at);
     if (got < len)
-        return od_segment_corrupt(segment, at + got, "it ends there", err);
+        return od_segment_corrupt(from->segment, at + got, "it ends there", err);
     return OD_OK;
 }
 
@@ -141,9 +150,9 @@ static bool counts_fit(const uint8_t *trailer, uint64_t body)
            extents == (body - files) / EXTENT_SIZE;
 }
 
-static od_code read_body(const od_io *io, void *file, const od_segment *segment, const uint8_t *trailer,
-                         uint64_t length, od_footer *out, od_error *err)
+static od_code read_body(const source *from, const uint8_t *trailer, uint64_t length, od_footer *out, od_error *err)
 {
+    const od_segment *segment = from->segment;
     uint64_t at = get_u64(trailer + 8);
     size_t body = (size_t)(length - at);
     size_t files = (size_t)get_u64(trailer + 16);
@@ -158,7 +167,7 @@ static od_code read_body(const od_io *io, void *file, const od_segment *segment,
         rc = od_fail(err, OD_E_NO_MEMORY, "no memory for the index of a segment");
         goto out;
     }
-    OD_TRY(read_exact(io, file, segment, at, bytes, body, err));
+    OD_TRY(read_exact(from, at, bytes, body, err));
     if (get_u64(trailer + 72) != XXH3_64bits_withSeed(bytes, body, segment->salt + at)) {
         rc = od_segment_corrupt(segment, at, "the index does not match its checksum", err);
         goto out;
@@ -174,33 +183,45 @@ out:
     return rc;
 }
 
-od_code od_footer_read(const od_io *io, void *file, const od_segment *segment, uint64_t length, od_footer *out,
-                       uint64_t *records, od_error *err)
+od_code od_footer_read(const od_io *io, void *file, const od_segment *segment, uint64_t base, uint64_t length,
+                       od_footer *out, uint64_t *records, od_error *err)
 {
+    const source from = {.io = io, .file = file, .segment = segment, .base = base};
     uint8_t trailer[OD_FOOTER_TRAILER_SIZE];
     uint64_t end;
     od_code rc;
 
     *out = (od_footer){0};
-    if (length < OD_SEGMENT_HEADER_SIZE + OD_FOOTER_TRAILER_SIZE)
+    if (length < OD_SEGMENT_HEADER_SIZE + OD_FOOTER_TRAILER_SIZE || length - OD_FOOTER_TRAILER_SIZE < base)
         return od_segment_corrupt(segment, length, "it is too short for a footer", err);
     end = length - OD_FOOTER_TRAILER_SIZE;
-    rc = read_exact(io, file, segment, end, trailer, sizeof trailer, err);
+    rc = read_exact(&from, end, trailer, sizeof trailer, err);
     if (rc != OD_OK)
         return rc;
     if (memcmp(trailer, FOOTER_MAGIC, sizeof FOOTER_MAGIC) != 0 ||
         get_u64(trailer + 120) != XXH3_64bits_withSeed(trailer, 120, segment->salt + end))
         return od_segment_corrupt(segment, end, "the footer does not match its checksum", err);
     *records = get_u64(trailer + 8);
-    if (*records < OD_SEGMENT_HEADER_SIZE || *records > end || !counts_fit(trailer, end - *records))
+    if (*records < OD_SEGMENT_HEADER_SIZE || *records < base || *records > end || !counts_fit(trailer, end - *records))
         return od_segment_corrupt(segment, end, "the footer makes no sense", err);
     out->sequence = get_u64(trailer + 40);
     out->next_file = get_u64(trailer + 48);
     memcpy(out->hash, trailer + 56, OD_SEGMENT_HASH_SIZE);
-    rc = read_body(io, file, segment, trailer, end, out, err);
+    rc = read_body(&from, trailer, end, out, err);
     if (rc != OD_OK)
         od_footer_release(out);
     return rc;
+}
+
+uint64_t od_footer_live(const od_footer *footer)
+{
+    uint64_t live = OD_SEGMENT_HEADER_SIZE + OD_FOOTER_TRAILER_SIZE;
+
+    for (size_t i = 0; i < footer->file_count; i++)
+        live += FILE_SIZE + strlen(footer->files[i].name);
+    for (size_t i = 0; i < footer->extent_count; i++)
+        live += OD_RECORD_HEADER_SIZE + EXTENT_SIZE + (uint64_t)footer->extents[i].length;
+    return live;
 }
 
 void od_footer_release(od_footer *footer)

@@ -101,47 +101,30 @@ od_code od_segment_corrupt(const od_segment *segment, uint64_t position, const c
                    what);
 }
 
-static od_code read_record(const od_io *io, void *file, const od_segment *segment, uint64_t position, uint8_t *buffer,
-                           size_t want, od_record *record, od_error *err)
+od_code od_record_read(const od_io *io, void *file, const od_segment *segment, const od_record_part *part, void *out,
+                       od_error *err)
 {
-    size_t got = 0;
-    int why = io->read(file, position, buffer, want, &got);
-
-    if (why != 0)
-        return od_fail_errno(err, OD_E_IO, why, "cannot read a segment at byte %llu", (unsigned long long)position);
-    if (got < OD_RECORD_HEADER_SIZE || !od_record_decode(segment, position, buffer, record))
-        return od_segment_corrupt(segment, position, "no record stands there", err);
-    return OD_OK;
-}
-
-od_code od_record_read(const od_io *io, void *file, const od_segment *segment, uint64_t position, uint64_t file_id,
-                       uint64_t offset, uint32_t skip, uint32_t len, void *out, od_error *err)
-{
-    size_t want = OD_RECORD_HEADER_SIZE + (size_t)skip + len;
+    size_t want = OD_RECORD_HEADER_SIZE + (size_t)part->payload;
     uint8_t *buffer = od_alloc(want);
+    size_t got = 0;
     od_record record;
-    od_code rc;
+    od_code rc = OD_OK;
+    int why;
 
     if (buffer == NULL)
         return od_fail(err, OD_E_NO_MEMORY, "no memory to read a record");
-    OD_TRY(read_record(io, file, segment, position, buffer, want, &record, err));
-    if (record.length > skip + len) { /* more than is wanted, and all of it is what the sum is of */
-        od_free(buffer);
-        want = OD_RECORD_HEADER_SIZE + (size_t)record.length;
-        buffer = od_alloc(want);
-        if (buffer == NULL)
-            return od_fail(err, OD_E_NO_MEMORY, "no memory to read a record");
-        OD_TRY(read_record(io, file, segment, position, buffer, want, &record, err));
-    }
-    if (record.kind != OD_RECORD_DATA || record.file != file_id || record.offset + skip != offset ||
-        record.length < (uint64_t)skip + len || OD_RECORD_HEADER_SIZE + (size_t)record.length > want)
-        rc = od_segment_corrupt(segment, position, "another record stands there", err);
-    else if (!od_record_payload_ok(segment, position, &record, buffer + OD_RECORD_HEADER_SIZE))
-        rc = od_segment_corrupt(segment, position, "the bytes do not match their checksum", err);
+    why = io->read(file, part->position, buffer, want, &got);
+    if (why != 0)
+        rc = od_fail_errno(err, OD_E_IO, why, "cannot read a segment at byte %llu", (unsigned long long)part->position);
+    else if (got < want || !od_record_decode(segment, part->position, buffer, &record))
+        rc = od_segment_corrupt(segment, part->position, "no record stands there", err);
+    else if (record.kind != OD_RECORD_DATA || record.file != part->file || record.length != part->payload ||
+             record.offset + part->skip != part->offset || (uint64_t)part->skip + part->length > record.length)
+        rc = od_segment_corrupt(segment, part->position, "another record stands there", err);
+    else if (!od_record_payload_ok(segment, part->position, &record, buffer + OD_RECORD_HEADER_SIZE))
+        rc = od_segment_corrupt(segment, part->position, "the bytes do not match their checksum", err);
     else
-        memcpy(out, buffer + OD_RECORD_HEADER_SIZE + skip, len);
-
-out:
+        memcpy(out, buffer + OD_RECORD_HEADER_SIZE + part->skip, part->length);
     od_free(buffer);
     return rc;
 }

@@ -69,6 +69,7 @@ static od_code add(od_files *files, uint64_t id, const char *name, size_t len, o
     if (file == NULL)
         return od_fail(err, OD_E_NO_MEMORY, "no memory for a file");
     file->id = id;
+    file->cut = OD_NO_FLOOR;
     memcpy(file->name, name, len);
     files->list[files->count++] = file;
     if (id > files->next)
@@ -102,7 +103,11 @@ static od_code put(od_logical_file *file, const od_extent *extent, od_error *err
 static od_code write_data(od_logical_file *file, uint32_t layer, uint64_t position, const od_record *record,
                           od_error *err)
 {
-    od_extent extent = {.offset = record->offset, .position = position, .length = record->length, .layer = layer};
+    od_extent extent = {.offset = record->offset,
+                        .position = position,
+                        .length = record->length,
+                        .record = record->length,
+                        .layer = layer};
     od_code rc;
 
     if (record->length == 0 || record->offset > OD_STORAGE_SIZE_MAX - record->length)
@@ -215,6 +220,8 @@ static od_code merge_file(od_files *files, const od_footer_file *from, od_error 
             return rc;
     }
     od_extent_map_cut(&file->all, from->floor);
+    if (from->floor < file->cut)
+        file->cut = from->floor;
     file->size = from->size;
     memcpy(file->name, from->name, sizeof file->name);
     return OD_OK;
@@ -230,13 +237,14 @@ static od_code merge_extents(od_files *files, uint32_t layer, const od_footer *f
                             .position = from->position,
                             .length = from->length,
                             .skip = from->skip,
+                            .record = from->record,
                             .layer = layer};
         od_code rc;
 
         if (file == NULL || file->id != from->file)
             file = od_files_get(files, from->file);
-        if (file == NULL || from->length == 0 || from->length > OD_RECORD_MAX ||
-            from->skip > OD_RECORD_MAX - from->length || from->length > file->size ||
+        if (file == NULL || from->length == 0 || from->record > OD_RECORD_MAX || from->length > from->record ||
+            from->skip > from->record - from->length || from->length > file->size ||
             from->offset > file->size - from->length || from->position >= records)
             return od_fail(err, OD_E_INVALID, "an extent that no file has");
         rc = od_extent_map_put(&file->all, &extent, err);
@@ -284,7 +292,8 @@ static void list_extents(const od_logical_file *file, od_footer *out)
                                                                .offset = extent.offset,
                                                                .position = extent.position,
                                                                .length = extent.length,
-                                                               .skip = extent.skip};
+                                                               .skip = extent.skip,
+                                                               .record = extent.record};
 }
 
 od_code od_files_footer(const od_files *files, od_footer *out, od_error *err)

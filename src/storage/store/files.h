@@ -11,6 +11,7 @@ typedef struct {
     uint64_t id;
     uint64_t size;
     uint64_t floor; /* as in the footer of a segment */
+    uint64_t cut;   /* the lowest floor of all footers that were merged */
     char name[OD_FILE_NAME_MAX + 1];
     od_extent_map all; /* of all layers */
     od_extent_map own; /* those of the active one, for its footer: a seal must not look at the others */

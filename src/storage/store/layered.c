@@ -11,6 +11,7 @@
 #include "base/banned.h"
 
 #define DEFAULT_LEASE_MS 30000
+#define DEFAULT_OPEN_FILES 64
 
 static void renew(od_layered_store *store, const od_layered_volume *volume)
 {
@@ -90,6 +91,7 @@ void od_layered_close_store(void *closed)
     od_meta_close(store->meta);
     pthread_cond_destroy(&store->wake);
     pthread_mutex_destroy(&store->lock);
+    pthread_mutex_destroy(&store->files);
     od_free(store->directory);
     od_free(store);
 }
@@ -128,6 +130,7 @@ od_code od_layered_store_open(const od_store_ports *ports, void **out, od_error 
     if (store == NULL)
         return od_fail(err, OD_E_NO_MEMORY, "no memory for a store");
     pthread_mutex_init(&store->lock, NULL);
+    pthread_mutex_init(&store->files, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&store->wake, &attr);
@@ -135,6 +138,7 @@ od_code od_layered_store_open(const od_store_ports *ports, void **out, od_error 
     store->io = ports->io != NULL ? ports->io : od_io_posix();
     store->lease_ms = ports->lease_ms > 0 ? ports->lease_ms : DEFAULT_LEASE_MS;
     store->heartbeat = !ports->no_heartbeat;
+    store->max_open_files = ports->max_open_files > 0 ? ports->max_open_files : DEFAULT_OPEN_FILES;
     store->directory = od_strdup(ports->directory);
     rc = store->directory == NULL ? od_fail(err, OD_E_NO_MEMORY, "no memory for a store")
                                   : prepare_directory(store, ports, &store->meta, err);

@@ -44,40 +44,58 @@ void od_volume_push(od_layered_volume *volume, od_open_layer *layer)
     volume->layers[volume->layer_count++] = layer;
 }
 
-static od_code load_sealed(od_layered_volume *volume, const od_layer_row *row, const od_open_layer *layer,
-                           uint32_t number, od_error *err)
+/* What the footer of a layer says, which is in its file or beside it. */
+static od_code load_indexed(od_layered_volume *volume, const od_layer_row *row, od_open_layer *layer, uint32_t number,
+                            od_error *err)
 {
     od_footer footer = {0};
     od_error why = {0};
     uint64_t records = 0;
-    od_code rc = od_footer_read(volume->store->io, layer->file, &layer->segment, row->length, &footer, &records, err);
+    od_code rc = od_layer_footer(volume->store, row, layer, &footer, &records, err);
 
     if (rc != OD_OK)
         return rc;
-    if (memcmp(footer.hash, row->hash, sizeof footer.hash) != 0)
-        rc = od_segment_corrupt(&layer->segment, row->length, "its content is another than the metadata say", err);
-    else
-        rc = od_files_merge(&volume->files, number, &footer, records, &why);
+    rc = od_files_merge(&volume->files, number, &footer, records, &why);
     if (rc == OD_E_INVALID)
         rc = od_segment_corrupt(&layer->segment, records, why.message, err);
-    else if (why.code != OD_OK)
+    else if (rc != OD_OK)
         rc = od_fail(err, rc, "%s", why.message);
     od_footer_release(&footer);
     return rc;
 }
 
-/* Exactly the records up to LIMIT. */
+/* Exactly the records up to LIMIT, which are not settled. */
 static od_code load_log(od_layered_volume *volume, const od_open_layer *layer, uint32_t number, uint64_t limit,
-                        od_error *err)
+                        od_scan *scan, od_error *err)
 {
     replay to = {.volume = volume, .segment = &layer->segment, .layer = number};
-    od_scan scan;
-    od_code rc = od_segment_scan(volume->store->io, layer->file, &layer->segment, limit, apply, &to, &scan, err);
+    od_code rc = od_segment_scan(volume->store->io, layer->file, &layer->segment, limit, apply, &to, scan, err);
 
-    if (rc == OD_OK && scan.end != limit)
-        rc = od_segment_corrupt(&layer->segment, scan.end, "a record is not whole", err);
+    if (rc == OD_OK && scan->end != limit)
+        rc = od_segment_corrupt(&layer->segment, scan->end, "a record is not whole", err);
+    return rc;
+}
+
+/* The index spares reading the log; the log does without it. A writer writes it anew then. */
+static od_code load_frozen(od_layered_volume *volume, const od_layer_row *row, od_open_layer *layer, uint32_t number,
+                           od_error *err)
+{
+    od_footer footer = {0};
+    od_scan scan;
+    uint64_t records;
+    od_code rc = od_layer_footer(volume->store, row, layer, &footer, &records, NULL);
+
+    od_footer_release(&footer);
     if (rc == OD_OK)
-        od_files_settle(&volume->files);
+        return load_indexed(volume, row, layer, number, err);
+    rc = load_log(volume, layer, number, row->length, &scan, err);
+    if (rc == OD_OK && volume->writable && od_files_footer(&volume->files, &footer, NULL) == OD_OK) {
+        footer.sequence = scan.sequence;
+        memcpy(footer.hash, scan.hash, sizeof footer.hash);
+        (void)!od_index_write(volume->store, &layer->segment, row->length, &footer, NULL);
+        od_footer_release(&footer);
+    }
+    od_files_settle(&volume->files);
     return rc;
 }
 
@@ -87,7 +105,25 @@ static od_code load_active(od_layered_volume *volume, const od_open_layer *layer
     od_scan scan;
     od_code rc = od_segment_recover(volume->store->io, layer->file, &layer->segment, NULL, NULL, &scan, err);
 
-    return rc != OD_OK ? rc : load_log(volume, layer, number, scan.synced, err);
+    if (rc == OD_OK)
+        rc = load_log(volume, layer, number, scan.synced, &scan, err);
+    od_files_settle(&volume->files);
+    return rc;
+}
+
+static od_code load_as(od_layered_volume *volume, const od_layer_row *row, od_open_layer *layer, uint32_t number,
+                       od_error *err)
+{
+    switch (row->state) {
+    case OD_LAYER_SEALED:
+        return load_indexed(volume, row, layer, number, err);
+    case OD_LAYER_FROZEN:
+        return load_frozen(volume, row, layer, number, err);
+    case OD_LAYER_ACTIVE:
+        return load_active(volume, layer, number, err);
+    default:
+        return od_segment_corrupt(&layer->segment, 0, "the metadata say that nobody needs it", err);
+    }
 }
 
 static od_code load_row(od_layered_volume *volume, const od_layer_row *row, od_error *err)
@@ -101,16 +137,9 @@ static od_code load_row(od_layered_volume *volume, const od_layer_row *row, od_e
     if (rc != OD_OK)
         return rc;
     od_volume_push(volume, layer);
-    switch (row->state) {
-    case OD_LAYER_SEALED:
-        return load_sealed(volume, row, layer, number, err);
-    case OD_LAYER_FROZEN:
-        return load_log(volume, layer, number, row->length, err);
-    case OD_LAYER_ACTIVE:
-        return load_active(volume, layer, number, err);
-    default:
-        return od_segment_corrupt(&layer->segment, 0, "the metadata say that nobody needs it", err);
-    }
+    rc = load_as(volume, row, layer, number, err);
+    od_layer_let_go(volume->store, layer);
+    return rc;
 }
 
 od_code od_volume_load_reader(od_layered_volume *volume, od_uuid layer, od_error *err)
@@ -128,9 +157,9 @@ od_code od_volume_load_reader(od_layered_volume *volume, od_uuid layer, od_error
     return rc;
 }
 
-/* The layer of a writer that is gone, the last of the volume then: what is whole of it. It is on stable storage afterwards. */
-static od_code recover(od_layered_volume *volume, const od_layer_row *row, od_io_mode mode, od_scan *scan,
-                       od_error *err)
+/* The layer of a writer that is gone, the last of the volume then: what is whole of it. It is on stable storage afterwards. *out is held. */
+static od_code recover(od_layered_volume *volume, const od_layer_row *row, od_io_mode mode, od_open_layer **out,
+                       od_scan *scan, od_error *err)
 {
     const od_io *io = volume->store->io;
     od_open_layer *layer = NULL;
@@ -145,45 +174,54 @@ static od_code recover(od_layered_volume *volume, const od_layer_row *row, od_io
     od_volume_push(volume, layer);
     to.segment = &layer->segment;
     rc = od_segment_recover(io, layer->file, &layer->segment, apply, &to, scan, err);
-    if (rc != OD_OK)
-        return rc;
-    if (mode == OD_IO_WRITE)
+    if (rc == OD_OK && mode == OD_IO_WRITE)
         why = io->truncate(layer->file, scan->end);
-    if (why == 0)
+    if (rc == OD_OK && why == 0)
         why = io->sync(layer->file);
-    return why == 0 ? OD_OK : od_fail_errno(err, OD_E_IO, why, "cannot sync what the last writer left");
+    if (why != 0)
+        rc = od_fail_errno(err, OD_E_IO, why, "cannot sync what the last writer left");
+    if (rc == OD_OK)
+        *out = layer;
+    else
+        od_layer_let_go(volume->store, layer);
+    return rc;
+}
+
+static void take_scan(od_layered_volume *volume, const od_scan *scan)
+{
+    volume->end = scan->end;
+    volume->durable = scan->end;
+    volume->sequence = scan->sequence;
+    memcpy(volume->hash, scan->hash, sizeof volume->hash);
 }
 
 /* The writer before gave the layer back: it is written on. */
 static od_code go_on(od_layered_volume *volume, const od_layer_row *row, od_error *err)
 {
     od_scan scan;
-    od_code rc = recover(volume, row, OD_IO_WRITE, &scan, err);
+    od_code rc = recover(volume, row, OD_IO_WRITE, &volume->active, &scan, err);
 
-    if (rc != OD_OK)
-        return rc;
-    volume->end = scan.end;
-    volume->durable = scan.end;
-    volume->sequence = scan.sequence;
-    memcpy(volume->hash, scan.hash, sizeof volume->hash);
-    return OD_OK;
+    if (rc == OD_OK)
+        take_scan(volume, &scan);
+    return rc;
 }
 
 /* The writer before may only be asleep, and still append to its file: that ends here, at what is whole of it now. */
 static od_code take_over(od_layered_volume *volume, const od_layer_row *row, od_error *err)
 {
-    od_layer_row frozen = *row;
+    od_open_layer *layer = NULL;
     od_scan scan;
-    od_code rc = recover(volume, row, OD_IO_READ, &scan, err);
+    od_code rc = recover(volume, row, OD_IO_READ, &layer, &scan, err);
 
     if (rc != OD_OK)
         return rc;
-    od_files_settle(&volume->files);
+    take_scan(volume, &scan);
     if (scan.sequence == 0) /* nothing in it: garbage, and not a link of the chain */
-        return od_volume_advance(volume, row->parent, NULL, NULL, err);
-    frozen.state = OD_LAYER_FROZEN;
-    frozen.length = scan.end;
-    return od_volume_advance(volume, row->id, &frozen, NULL, err);
+        rc = od_volume_advance(volume, row->parent, NULL, NULL, err);
+    else
+        rc = od_volume_freeze(volume, layer, scan.end, err);
+    od_layer_let_go(volume->store, layer);
+    return rc;
 }
 
 static od_code load_tip(od_layered_volume *volume, const od_layer_row *tip, od_error *err)

@@ -23,10 +23,13 @@ static void begin_layer(od_layered_volume *volume, od_open_layer *layer)
     od_files_settle(&volume->files);
     od_volume_push(volume, layer);
     pthread_rwlock_unlock(&volume->lock);
+    od_layer_let_go(volume->store, volume->active);
+    volume->active = layer;
     volume->end = OD_SEGMENT_HEADER_SIZE;
     volume->durable = OD_SEGMENT_HEADER_SIZE;
     volume->sequence = 0;
     volume->doubtful = false;
+    volume->shaky = false;
     od_segment_hash_begin(&layer->segment, volume->hash);
 }
 
@@ -45,7 +48,7 @@ static od_code look_back(od_layered_volume *volume, od_uuid layer, bool *made)
 od_code od_volume_advance(od_layered_volume *volume, od_uuid parent, const od_layer_row *old, const od_uuid *snapshot,
                           od_error *err)
 {
-    const od_layered_store *store = volume->store;
+    od_layered_store *store = volume->store;
     od_segment segment = {
         .volume = volume->lease.database, .layer = od_uuid_random(), .parent = parent, .epoch = volume->lease.epoch};
     od_open_layer *layer = NULL;
@@ -74,26 +77,69 @@ od_code od_volume_advance(od_layered_volume *volume, od_uuid parent, const od_la
 
 out:
     od_layer_close(store, layer);
+    /* What it left is garbage in any case; on a full disk it must not pile up while the writer lives. */
+    if (rc != OD_OK && !volume->broken && at_point(volume, "advance.failed", NULL) == OD_OK &&
+        od_meta_layer_forget(store->meta, segment.layer, NULL) == OD_OK &&
+        od_layer_remove(store, &(od_layer_row){.id = segment.layer}) == 0)
+        (void)!od_meta_bury(store->meta, segment.layer, NULL);
     return rc;
 }
 
-static od_code write_footer(od_layered_volume *volume, uint64_t *length, od_error *err)
+od_code od_volume_footer(od_layered_volume *volume, od_footer *out, od_error *err)
+{
+    od_code rc;
+
+    pthread_rwlock_rdlock(&volume->lock);
+    rc = od_files_footer(&volume->files, out, err);
+    pthread_rwlock_unlock(&volume->lock);
+    if (rc != OD_OK)
+        return rc;
+    out->sequence = volume->sequence;
+    memcpy(out->hash, volume->hash, sizeof out->hash);
+    return OD_OK;
+}
+
+od_layer_row od_volume_row(const od_layered_volume *volume, const od_open_layer *layer, od_layer_state state,
+                           uint64_t length, const od_footer *footer)
+{
+    od_layer_row row = {.id = layer->segment.layer,
+                        .database = volume->lease.database,
+                        .state = state,
+                        .length = length,
+                        .live = od_footer_live(footer)};
+
+    memcpy(row.hash, footer->hash, sizeof row.hash);
+    return row;
+}
+
+od_code od_volume_freeze(od_layered_volume *volume, const od_open_layer *layer, uint64_t length, od_error *err)
+{
+    od_layer_row frozen;
+    od_footer footer = {0};
+    od_code rc = od_volume_footer(volume, &footer, err);
+
+    if (rc != OD_OK)
+        return rc;
+    frozen = od_volume_row(volume, layer, OD_LAYER_FROZEN, length, &footer);
+    OD_TRY(od_index_write(volume->store, &layer->segment, length, &footer, err));
+    OD_TRY(at_point(volume, "freeze.indexed", err));
+    rc = od_volume_advance(volume, layer->segment.layer, &frozen, NULL, err);
+
+out:
+    od_footer_release(&footer);
+    return rc;
+}
+
+/* Writes FOOTER behind the records. *length: of the file then. */
+static od_code write_footer(od_layered_volume *volume, const od_footer *footer, uint64_t *length, od_error *err)
 {
     const od_io *io = volume->store->io;
-    const od_open_layer *layer = volume->layers[volume->layer_count - 1];
-    od_footer footer = {0};
+    const od_open_layer *layer = volume->active;
     od_buf bytes = {0};
     od_code rc;
     int why;
 
-    pthread_rwlock_rdlock(&volume->lock);
-    rc = od_files_footer(&volume->files, &footer, err);
-    pthread_rwlock_unlock(&volume->lock);
-    if (rc != OD_OK)
-        return rc;
-    footer.sequence = volume->sequence;
-    memcpy(footer.hash, volume->hash, sizeof footer.hash);
-    OD_TRY(od_footer_encode(&layer->segment, volume->end, &footer, &bytes, err));
+    OD_TRY(od_footer_encode(&layer->segment, volume->end, footer, &bytes, err));
     *length = volume->end + bytes.len;
     why = io->write(layer->file, volume->end, &(od_io_part){bytes.data, bytes.len}, 1);
     if (why == 0)
@@ -110,7 +156,6 @@ static od_code write_footer(od_layered_volume *volume, uint64_t *length, od_erro
     }
 
 out:
-    od_footer_release(&footer);
     od_buf_release(&bytes);
     return rc;
 }
@@ -118,32 +163,32 @@ out:
 /* With SYNCING and APPEND held. */
 static od_code seal(od_layered_volume *volume, od_uuid *snapshot, od_error *err)
 {
-    const od_io *io = volume->store->io;
-    od_open_layer *layer = volume->layers[volume->layer_count - 1];
-    od_layer_row old = {.id = layer->segment.layer,
-                        .database = volume->lease.database,
-                        .parent = layer->segment.parent,
-                        .state = OD_LAYER_SEALED};
+    od_open_layer *layer = volume->active;
+    od_layer_row old;
+    od_footer footer = {0};
     uint64_t end = volume->end;
     od_code rc = od_volume_rewrite(volume, err);
 
     if (rc != OD_OK)
         return rc;
-    memcpy(old.hash, volume->hash, sizeof old.hash);
     *snapshot = od_uuid_random();
     OD_TRY(at_point(volume, "seal.begin", err));
-    OD_TRY(write_footer(volume, &old.length, err));
+    OD_TRY(od_volume_footer(volume, &footer, err));
+    old = od_volume_row(volume, layer, OD_LAYER_SEALED, 0, &footer);
+    OD_TRY(write_footer(volume, &footer, &old.length, err));
     OD_TRY(at_point(volume, "seal.synced", err));
-    OD_TRY(od_volume_advance(volume, old.id, &old, snapshot, err));
-    rc = at_point(volume, "seal.done", err);
-    if (rc != OD_OK)
-        volume->broken = true;
-    return rc;
+    rc = od_volume_advance(volume, old.id, &old, snapshot, err);
 
 out:
-    /* The log goes on where it was. That the index is cut off is tidiness: records are written over it. */
-    if (!volume->broken)
-        (void)io->truncate(layer->file, end);
+    od_footer_release(&footer);
+    if (rc == OD_OK) {
+        rc = at_point(volume, "seal.done", err);
+        if (rc != OD_OK)
+            volume->broken = true;
+    } else if (!volume->broken) {
+        /* The log goes on where it was. That the index is cut off is tidiness: records are written over it. */
+        (void)volume->store->io->truncate(layer->file, end);
+    }
     return rc;
 }
 
@@ -154,7 +199,9 @@ od_code od_layered_seal(void *arg, od_uuid *snapshot, od_error *err)
 
     pthread_mutex_lock(&volume->syncing);
     pthread_mutex_lock(&volume->append);
-    rc = seal(volume, snapshot, err);
+    rc = od_volume_heal(volume, err);
+    if (rc == OD_OK)
+        rc = seal(volume, snapshot, err);
     pthread_mutex_unlock(&volume->append);
     pthread_mutex_unlock(&volume->syncing);
     return rc;

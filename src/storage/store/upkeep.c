@@ -32,22 +32,17 @@ static uint64_t bytes_of(const od_layered_store *store, const char *path)
 }
 
 /* The layer is dead in the metadata. Its file goes first, then its row: a crash between them leaves a row for the next time. */
-static od_code bury(const od_layered_store *store, const od_layer_row *row, char *path, od_error *err)
+static od_code bury(const od_layered_store *store, const od_layer_row *row, od_error *err)
 {
     const od_io *io = store->io;
     int why = io->point(io->ctx, "gc.marked");
 
     if (why == 0)
-        why = io->remove(io->ctx, path);
-    if (why == ENOENT)
-        why = 0;
-    *strrchr(path, '/') = '\0';
-    if (why == 0)
-        why = io->sync_dir(io->ctx, path);
+        why = od_layer_remove(store, row);
     if (why == 0)
         why = io->point(io->ctx, "gc.removed");
     if (why != 0)
-        return od_fail_errno(err, OD_E_IO, why, "cannot remove a layer from '%s'", path);
+        return od_fail_errno(err, OD_E_IO, why, "cannot remove a layer from '%s'", store->directory);
     return od_meta_bury(store->meta, row->id, err);
 }
 
@@ -75,22 +70,21 @@ od_code od_layered_gc(void *arg, bool dry_run, od_garbage_fn fn, void *fn_arg, u
         if (!stop)
             *bytes += garbage.bytes;
         if (!stop && !dry_run)
-            rc = bury(store, &rows.rows[i], path, err);
+            rc = bury(store, &rows.rows[i], err);
         od_free(path);
     }
     od_layer_rows_release(&rows);
     return rc;
 }
 
-static od_code check_sealed(const od_layered_store *store, const od_layer_row *row, const od_open_layer *layer,
-                            od_error *err)
+static od_code check_indexed(od_layered_store *store, const od_layer_row *row, od_open_layer *layer, od_error *err)
 {
     od_footer footer = {0};
     uint64_t records = 0;
     od_scan scan;
     od_code rc;
 
-    OD_TRY(od_footer_read(store->io, layer->file, &layer->segment, row->length, &footer, &records, err));
+    OD_TRY(od_layer_footer(store, row, layer, &footer, &records, err));
     OD_TRY(od_segment_scan(store->io, layer->file, &layer->segment, records, NULL, NULL, &scan, err));
     if (scan.end != records)
         rc = od_segment_corrupt(&layer->segment, scan.end, "a record is not whole", err);
@@ -103,7 +97,7 @@ out:
     return rc;
 }
 
-static od_code check_layer(const od_layered_store *store, const od_layer_row *row, uint64_t *bytes, od_error *err)
+static od_code check_layer(od_layered_store *store, const od_layer_row *row, uint64_t *bytes, od_error *err)
 {
     od_open_layer *layer = NULL;
     od_scan scan = {0};
@@ -112,12 +106,8 @@ static od_code check_layer(const od_layered_store *store, const od_layer_row *ro
     if (rc != OD_OK)
         return rc;
     *bytes = row->length;
-    if (row->state == OD_LAYER_SEALED) {
-        rc = check_sealed(store, row, layer, err);
-    } else if (row->state == OD_LAYER_FROZEN) {
-        rc = od_segment_scan(store->io, layer->file, &layer->segment, row->length, NULL, NULL, &scan, err);
-        if (rc == OD_OK && scan.end != row->length)
-            rc = od_segment_corrupt(&layer->segment, scan.end, "a record is not whole", err);
+    if (row->state != OD_LAYER_ACTIVE) {
+        rc = check_indexed(store, row, layer, err);
     } else {
         rc = od_segment_recover(store->io, layer->file, &layer->segment, NULL, NULL, &scan, err);
         *bytes = scan.synced;

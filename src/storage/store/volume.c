@@ -14,8 +14,9 @@
 static void free_volume(od_layered_volume *volume)
 {
     od_files_release(&volume->files);
+    od_layer_let_go(volume->store, volume->active);
     for (size_t i = 0; i < volume->layer_count; i++)
-        od_layer_close(volume->store, volume->layers[i]);
+        od_layer_leave(volume->store, volume->layers[i]);
     od_free(volume->layers);
     pthread_mutex_destroy(&volume->append);
     pthread_mutex_destroy(&volume->syncing);
@@ -146,13 +147,12 @@ static od_code layered_create(void *arg, const char *name, uint64_t *file, od_er
     od_record record = {.kind = OD_RECORD_CREATE, .length = (uint32_t)strlen(name)};
     od_code rc;
 
-    pthread_mutex_lock(&volume->append);
-    if (od_files_named(&volume->files, name) != NULL) {
+    rc = od_volume_enter(volume, err);
+    if (rc == OD_OK && od_files_named(&volume->files, name) != NULL)
         rc = od_name_taken(name, err);
-    } else {
-        record.file = od_files_next(&volume->files);
+    record.file = od_files_next(&volume->files);
+    if (rc == OD_OK)
         rc = od_volume_append(volume, &record, name, err);
-    }
     pthread_mutex_unlock(&volume->append);
     if (rc == OD_OK)
         *file = record.file;
@@ -175,12 +175,11 @@ static od_code layered_find(void *arg, const char *name, uint64_t *file, od_erro
 /* A change of a file that is there. */
 static od_code change(od_layered_volume *volume, od_record *record, const void *payload, od_error *err)
 {
-    od_code rc;
+    od_code rc = od_volume_enter(volume, err);
 
-    pthread_mutex_lock(&volume->append);
-    if (od_files_get(&volume->files, record->file) == NULL)
+    if (rc == OD_OK && od_files_get(&volume->files, record->file) == NULL)
         rc = od_no_file(record->file, err);
-    else
+    if (rc == OD_OK)
         rc = od_volume_append(volume, record, payload, err);
     pthread_mutex_unlock(&volume->append);
     return rc;
@@ -275,8 +274,8 @@ static od_code layered_list(void *arg, od_file_fn fn, void *fn_arg, od_error *er
 /* ---- Reading ---- */
 
 typedef struct {
-    const od_open_layer *layer;
-    od_extent extent; /* cut to what is wanted */
+    od_open_layer *layer; /* held */
+    od_extent extent;     /* cut to what is wanted */
 } piece;
 
 /* The next pieces of bytes AT to END of FILE, and where they stop being complete: *until. False: there is no such file. */
@@ -305,11 +304,40 @@ static bool look_up(od_layered_volume *volume, uint64_t file, uint64_t at, uint6
             extent.offset = at;
         }
         extent.length = (uint32_t)(stop - extent.offset);
+        od_layer_hold(volume->store, volume->layers[extent.layer]);
         pieces[(*count)++] = (piece){.layer = volume->layers[extent.layer], .extent = extent};
         at = stop;
     }
     pthread_rwlock_unlock(&volume->lock);
     return found != NULL;
+}
+
+/* Whether the layers of VOLUME are still kept for it. */
+static bool kept(const od_layered_volume *volume)
+{
+    const od_layered_store *store = volume->store;
+
+    if (volume->writable)
+        return od_meta_fence(store->meta, &volume->lease, NULL) != OD_E_STALE_LEASE;
+    return od_meta_pin_renew(store->meta, volume->pin, store->lease_ms, NULL) != OD_E_NOT_FOUND;
+}
+
+static od_code read_piece(const od_layered_volume *volume, const piece *wanted, uint64_t file_id, void *out,
+                          od_error *err)
+{
+    const od_extent *extent = &wanted->extent;
+    const od_record_part part = {.position = extent->position,
+                                 .file = file_id,
+                                 .offset = extent->offset,
+                                 .payload = extent->record,
+                                 .skip = extent->skip,
+                                 .length = extent->length};
+    void *file = NULL;
+    od_code rc = od_layer_file(volume->store, wanted->layer, &file, err);
+
+    if (rc == OD_E_CORRUPT && !kept(volume))
+        return od_fail(err, OD_E_STALE_LEASE, "layers of this volume were removed, since its lease was over: reopen");
+    return rc == OD_OK ? od_record_read(volume->store->io, file, &wanted->layer->segment, &part, out, err) : rc;
 }
 
 static od_code layered_read(void *arg, uint64_t file, uint64_t offset, void *out, size_t length, size_t *got,
@@ -333,14 +361,12 @@ static od_code layered_read(void *arg, uint64_t file, uint64_t offset, void *out
         if (!look_up(volume, file, at, end, pieces, &count, &until))
             return od_no_file(file, err);
         for (size_t i = 0; i < count; i++) {
-            const od_extent *extent = &pieces[i].extent;
-
-            rc = od_record_read(volume->store->io, pieces[i].layer->file, &pieces[i].layer->segment, extent->position,
-                                file, extent->offset, extent->skip, extent->length,
-                                (uint8_t *)out + (extent->offset - offset), err);
-            if (rc != OD_OK)
-                return rc;
+            if (rc == OD_OK)
+                rc = read_piece(volume, &pieces[i], file, (uint8_t *)out + (pieces[i].extent.offset - offset), err);
+            od_layer_let_go(volume->store, pieces[i].layer);
         }
+        if (rc != OD_OK)
+            return rc;
         at = until;
     }
     *got = (size_t)(end - offset);

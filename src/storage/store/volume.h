@@ -10,10 +10,15 @@
 #include "storage/store/backend.h"
 #include "storage/store/files.h"
 
-/* The file of a layer, open for as long as the volume is. */
-typedef struct {
+/* A layer that volumes are made of. Its file is open while somebody holds it, and then until too many others are. */
+typedef struct od_open_layer {
     od_segment segment;
-    void *file;
+    void *file;       /* NULL: closed for now. This and the rest are under the store's FILES */
+    unsigned volumes; /* that are made of it */
+    unsigned holds;   /* it is freed when nobody holds it and no volume is made of it */
+    bool idle;        /* open, and nobody holds it: it is in the store's list */
+    struct od_open_layer *before;
+    struct od_open_layer *behind;
 } od_open_layer;
 
 typedef struct od_layered_volume od_layered_volume;
@@ -24,6 +29,13 @@ typedef struct {
     od_meta *meta;
     int64_t lease_ms;
     bool heartbeat;
+    unsigned max_open_files;
+
+    pthread_mutex_t files; /* of layers: a leaf, taken under any other lock */
+    unsigned open_files;
+    od_open_layer *idle_first; /* the longest idle */
+    od_open_layer *idle_last;
+
     pthread_mutex_t lock; /* the rest */
     pthread_cond_t wake;
     pthread_t thread;
@@ -36,23 +48,25 @@ struct od_layered_volume {
     od_layered_store *store;
     od_layered_volume *next; /* under the store's lock */
     bool writable;
+    bool ready;     /* under the store's lock: it is loaded */
     od_lease lease; /* of a writer */
     od_uuid pin;    /* of a reader; all zero: none */
 
     pthread_rwlock_t lock;
     od_files files;
-    od_open_layer **layers; /* the extents' numbers; the last is a writer's active one */
+    od_open_layer **layers; /* the extents' numbers; NULL: its bytes are in another one by now */
     size_t layer_count;
     size_t layer_cap;
 
     pthread_mutex_t syncing;
     pthread_mutex_t append;
-    uint64_t end; /* where the next record goes */
+    od_open_layer *active; /* of a writer: held */
+    uint64_t end;          /* where the next record goes */
     uint64_t sequence;
     uint64_t durable; /* what a sync has acknowledged */
     uint8_t hash[OD_SEGMENT_HASH_SIZE];
     bool doubtful; /* a sync failed: what lies behind DURABLE has to be written once more */
-    bool shaky;    /* a record may stand behind END that nobody was told of */
+    bool shaky;    /* a record may stand behind END that nobody was told of: nothing is written there any more */
     bool broken;   /* nothing more is written */
 };
 
@@ -71,12 +85,31 @@ void od_store_delist(od_layered_store *store, const od_layered_volume *volume);
 
 /* DIRECTORY/layers/ID.seg; freed with od_free, NULL when memory is out. */
 char *od_layer_path(const od_layered_store *store, od_uuid id);
-OD_MUST_CHECK od_code od_layer_open(const od_layered_store *store, const od_layer_row *row, od_io_mode mode,
+/* *out is held, and counts as of a volume: the caller's to push and let go, or to close. */
+OD_MUST_CHECK od_code od_layer_open(od_layered_store *store, const od_layer_row *row, od_io_mode mode,
                                     od_open_layer **out, od_error *err);
-/* Makes the file of a new layer, durably. */
-OD_MUST_CHECK od_code od_layer_make(const od_layered_store *store, const od_segment *segment, od_open_layer **out,
+/* Makes the file of a new layer, durably; *out is as of od_layer_open. */
+OD_MUST_CHECK od_code od_layer_make(od_layered_store *store, const od_segment *segment, od_open_layer **out,
                                     od_error *err);
-void od_layer_close(const od_layered_store *store, od_open_layer *layer); /* NULL allowed */
+void od_layer_close(od_layered_store *store, od_open_layer *layer); /* NULL allowed */
+/* Removes the files of a layer, durably; gives an errno value. That they are gone already is none. */
+int od_layer_remove(const od_layered_store *store, const od_layer_row *row);
+/* What a layer that is sealed or frozen at row->length holds. *records: where its records end. */
+OD_MUST_CHECK od_code od_layer_footer(od_layered_store *store, const od_layer_row *row, od_open_layer *layer,
+                                      od_footer *out, uint64_t *records, od_error *err);
+/* Writes, durably, the footer of a layer that is to be frozen at LENGTH to a file beside it. */
+OD_MUST_CHECK od_code od_index_write(const od_layered_store *store, const od_segment *segment, uint64_t length,
+                                     const od_footer *footer, od_error *err);
+
+/* ---- handles.c: which of these files are open ---- */
+
+void od_layer_admit(od_layered_store *store, od_open_layer *layer); /* a new one, whose file is open */
+void od_layer_hold(od_layered_store *store, od_open_layer *layer);
+void od_layer_let_go(od_layered_store *store, od_open_layer *layer); /* NULL allowed */
+void od_layer_join(od_layered_store *store, od_open_layer *layer);   /* one volume more is made of it */
+void od_layer_leave(od_layered_store *store, od_open_layer *layer);  /* one less; NULL allowed */
+/* The file of a layer that is held, for as long as it is. */
+OD_MUST_CHECK od_code od_layer_file(od_layered_store *store, od_open_layer *layer, void **file, od_error *err);
 
 /* ---- load.c: from metadata and segments to files and extents ---- */
 
@@ -89,15 +122,27 @@ OD_MUST_CHECK od_code od_volume_load_reader(od_layered_volume *volume, od_uuid l
 
 /* ---- write.c: the end of the log ---- */
 
+/* Locks APPEND, at an end of the log that may be written to. It is locked whatever is returned. */
+OD_MUST_CHECK od_code od_volume_enter(od_layered_volume *volume, od_error *err);
 /* With APPEND held. */
 OD_MUST_CHECK od_code od_volume_append(od_layered_volume *volume, od_record *record, const void *payload,
                                        od_error *err);
+/* With SYNCING and APPEND held: after a record failed, makes an end of the log that may be written to. */
+OD_MUST_CHECK od_code od_volume_heal(od_layered_volume *volume, od_error *err);
 /* With SYNCING and APPEND held: writes what may be lost once more. */
 OD_MUST_CHECK od_code od_volume_rewrite(od_layered_volume *volume, od_error *err);
 OD_MUST_CHECK od_code od_layered_sync(void *volume, od_error *err);
 
 /* ---- seal.c ---- */
 
+/* The footer of the active layer; released with od_footer_release. With APPEND held, or nobody else in. */
+OD_MUST_CHECK od_code od_volume_footer(od_layered_volume *volume, od_footer *out, od_error *err);
+/* What the metadata are to say of LAYER. */
+od_layer_row od_volume_row(const od_layered_volume *volume, const od_open_layer *layer, od_layer_state state,
+                           uint64_t length, const od_footer *footer);
+/* Freezes LAYER, which is on stable storage up to LENGTH, and goes on in a new one. With SYNCING and APPEND held, or nobody else in. */
+OD_MUST_CHECK od_code od_volume_freeze(od_layered_volume *volume, const od_open_layer *layer, uint64_t length,
+                                       od_error *err);
 /* A new layer above PARENT in metadata and directory; OLD and SNAPSHOT as in od_meta_advance. With SYNCING and APPEND held, or nobody
  * else in. */
 OD_MUST_CHECK od_code od_volume_advance(od_layered_volume *volume, od_uuid parent, const od_layer_row *old,

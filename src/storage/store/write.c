@@ -7,32 +7,61 @@
 
 #include "base/banned.h"
 
-static od_open_layer *active_layer(const od_layered_volume *volume)
-{
-    return volume->layers[volume->layer_count - 1];
-}
-
 static od_code fail_broken(od_error *err)
 {
     return od_fail(err, OD_E_FATAL, "an earlier failure left the end of the log unknown: reopen the database to write");
+}
+
+/* Whoever has taken over may count the record that failed: it is not written over. The layer ends before it, and another is begun. */
+od_code od_volume_heal(od_layered_volume *volume, od_error *err)
+{
+    od_code rc;
+    int why;
+
+    if (!volume->shaky)
+        return OD_OK;
+    rc = od_volume_rewrite(volume, err);
+    if (rc != OD_OK)
+        return rc;
+    why = volume->store->io->sync(volume->active->file);
+    if (why != 0) {
+        volume->doubtful = true;
+        return od_fail_errno(err, OD_E_IO, why, "cannot sync the active layer");
+    }
+    if (volume->sequence == 0) { /* nothing in it: garbage, and not a link of the chain */
+        od_layer_row row;
+
+        rc = od_meta_layer_get(volume->store->meta, volume->active->segment.layer, &row, err);
+        return rc == OD_OK ? od_volume_advance(volume, row.parent, NULL, NULL, err) : rc;
+    }
+    return od_volume_freeze(volume, volume->active, volume->end, err);
+}
+
+od_code od_volume_enter(od_layered_volume *volume, od_error *err)
+{
+    od_code rc;
+
+    pthread_mutex_lock(&volume->append);
+    if (!volume->shaky)
+        return OD_OK;
+    pthread_mutex_unlock(&volume->append);
+    pthread_mutex_lock(&volume->syncing);
+    pthread_mutex_lock(&volume->append);
+    rc = od_volume_heal(volume, err);
+    pthread_mutex_unlock(&volume->syncing);
+    return rc;
 }
 
 od_code od_volume_append(od_layered_volume *volume, od_record *record, const void *payload, od_error *err)
 {
     uint8_t header[OD_RECORD_HEADER_SIZE];
     od_io_part parts[] = {{header, sizeof header}, {payload, record->length}};
-    od_open_layer *layer = active_layer(volume);
+    od_open_layer *layer = volume->active;
     od_code rc;
     int why;
 
     if (volume->broken)
         return fail_broken(err);
-    if (volume->shaky) {
-        /* Whoever has taken over may count that record: it must not be written over then. */
-        rc = od_meta_fence(volume->store->meta, &volume->lease, err);
-        if (rc != OD_OK)
-            return rc;
-    }
     volume->shaky = true;
     record->sequence = volume->sequence + 1;
     record->durable = volume->durable;
@@ -45,7 +74,7 @@ od_code od_volume_append(od_layered_volume *volume, od_record *record, const voi
     rc = od_files_apply(&volume->files, (uint32_t)(volume->layer_count - 1), volume->end, record, payload, err);
     pthread_rwlock_unlock(&volume->lock);
     if (rc != OD_OK)
-        return rc; /* the next record is written over this one */
+        return rc;
     volume->end += sizeof header + record->length;
     volume->sequence++;
     volume->shaky = false;
@@ -58,7 +87,7 @@ od_code od_volume_append(od_layered_volume *volume, od_record *record, const voi
 od_code od_volume_rewrite(od_layered_volume *volume, od_error *err)
 {
     const od_io *io = volume->store->io;
-    od_open_layer *layer = active_layer(volume);
+    od_open_layer *layer = volume->active;
     size_t size = OD_RECORD_HEADER_SIZE + (size_t)OD_RECORD_MAX;
     uint8_t *bytes;
 
@@ -100,8 +129,10 @@ od_code od_volume_rewrite(od_layered_volume *volume, od_error *err)
 static od_code mark(od_layered_volume *volume, uint64_t *end, od_error *err)
 {
     od_record record = {.kind = OD_RECORD_SYNC};
-    od_code rc = od_volume_rewrite(volume, err);
+    od_code rc = od_volume_heal(volume, err);
 
+    if (rc == OD_OK)
+        rc = od_volume_rewrite(volume, err);
     if (rc == OD_OK && volume->end > volume->durable)
         rc = od_volume_append(volume, &record, NULL, err);
     *end = volume->end;
@@ -122,7 +153,7 @@ static od_code sync_to(od_layered_volume *volume, od_error *err)
     if (rc != OD_OK)
         return rc;
     if (news)
-        why = volume->store->io->sync(active_layer(volume)->file);
+        why = volume->store->io->sync(volume->active->file);
     if (why != 0) {
         pthread_mutex_lock(&volume->append);
         volume->doubtful = true;
@@ -142,14 +173,14 @@ static od_code sync_to(od_layered_volume *volume, od_error *err)
 od_code od_layered_sync(void *arg, od_error *err)
 {
     od_layered_volume *volume = arg;
-    const od_uuid *layer;
+    const od_open_layer *layer;
     uint64_t target;
     bool news;
     bool grouped;
     od_code rc = OD_OK;
 
     pthread_mutex_lock(&volume->append);
-    layer = &active_layer(volume)->segment.layer;
+    layer = volume->active;
     target = volume->end;
     news = target > volume->durable;
     pthread_mutex_unlock(&volume->append);
@@ -157,7 +188,7 @@ od_code od_layered_sync(void *arg, od_error *err)
     pthread_mutex_lock(&volume->syncing);
     /* Somebody else's sync or seal, which began after this call, may have done it. */
     pthread_mutex_lock(&volume->append);
-    grouped = news && (volume->durable >= target || layer != &active_layer(volume)->segment.layer);
+    grouped = news && (volume->durable >= target || layer != volume->active);
     pthread_mutex_unlock(&volume->append);
     if (!grouped)
         rc = sync_to(volume, err);

@@ -112,13 +112,16 @@ static od_code check_sealed(fixture *f, uint64_t length, uint64_t data_at)
     od_code rc;
 
     OD_TRY(od_segment_read(f->io, f->file, &segment, NULL));
-    OD_TRY(od_footer_read(f->io, f->file, &segment, length, &footer, &records, NULL));
+    OD_TRY(od_footer_read(f->io, f->file, &segment, 0, length, &footer, &records, NULL));
     OD_TRY(od_segment_scan(f->io, f->file, &segment, records, NULL, NULL, &scan, NULL));
     if (scan.end != records || scan.sequence != footer.sequence ||
         memcmp(scan.hash, footer.hash, sizeof scan.hash) != 0)
         rc = OD_E_CORRUPT;
     else
-        rc = od_record_read(f->io, f->file, &segment, data_at, 1, 0, 0, sizeof bytes, bytes, NULL);
+        rc = od_record_read(
+            f->io, f->file, &segment,
+            &(od_record_part){.position = data_at, .file = 1, .payload = sizeof bytes, .length = sizeof bytes}, bytes,
+            NULL);
 out:
     od_footer_release(&footer);
     return rc;
@@ -161,7 +164,7 @@ static void test_footer_gives_back_what_was_put(void **state)
     begin(&f);
     at = add(&f, OD_RECORD_DATA, 0, 0, "hello");
     assert_int_equal(seal(&f, at, &length), OD_OK);
-    assert_int_equal(od_footer_read(f.io, f.file, &f.segment, length, &footer, &records, NULL), OD_OK);
+    assert_int_equal(od_footer_read(f.io, f.file, &f.segment, 0, length, &footer, &records, NULL), OD_OK);
     assert_int_equal(records, f.end);
     assert_int_equal(footer.next_file, 2);
     assert_int_equal(footer.file_count, 1);
@@ -247,19 +250,29 @@ static void test_a_record_counts_only_where_it_was_written(void **state)
 static void test_parts_of_a_record_are_read(void **state)
 {
     fixture f;
-    char out[8] = "";
+    char out[16] = "";
     uint64_t at;
+    od_record_part good;
+    od_record_part bad[5];
 
     (void)state;
     begin(&f);
     at = add(&f, OD_RECORD_DATA, 1000, 0, "0123456789");
-    assert_int_equal(od_record_read(f.io, f.file, &f.segment, at, 1, 1003, 3, 4, out, NULL), OD_OK);
+    good = (od_record_part){.position = at, .file = 1, .offset = 1003, .payload = 10, .skip = 3, .length = 4};
+    assert_int_equal(od_record_read(f.io, f.file, &f.segment, &good, out, NULL), OD_OK);
     assert_memory_equal(out, "3456", 4);
-    assert_int_equal(od_record_read(f.io, f.file, &f.segment, at, 2, 1003, 3, 4, out, NULL), OD_E_CORRUPT);
-    assert_int_equal(od_record_read(f.io, f.file, &f.segment, at, 1, 1004, 3, 4, out, NULL), OD_E_CORRUPT);
-    assert_int_equal(od_record_read(f.io, f.file, &f.segment, at, 1, 1008, 8, 4, out, NULL), OD_E_CORRUPT);
+    for (size_t i = 0; i < COUNT(bad); i++)
+        bad[i] = good;
+    bad[0].file = 2;
+    bad[1].offset = 1004;
+    bad[2].payload = 9;
+    bad[3].skip = 8;
+    bad[3].offset = 1008;
+    bad[4].payload = 11;
+    for (size_t i = 0; i < COUNT(bad); i++)
+        assert_int_equal(od_record_read(f.io, f.file, &f.segment, &bad[i], out, NULL), OD_E_CORRUPT);
     flip(&f, at + OD_RECORD_HEADER_SIZE, 1); /* not one of those that are asked for */
-    assert_int_equal(od_record_read(f.io, f.file, &f.segment, at, 1, 1003, 3, 4, out, NULL), OD_E_CORRUPT);
+    assert_int_equal(od_record_read(f.io, f.file, &f.segment, &good, out, NULL), OD_E_CORRUPT);
     end(&f);
 }
 
