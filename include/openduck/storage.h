@@ -53,9 +53,25 @@ typedef struct od_volume od_volume;
 
 /* ---- Stores ---- */
 
-/* Opens the store in DIRECTORY, an existing directory that only this store uses, or makes one there. Several processes may have it open.
- * LEASE_MS is how long a writer may be silent before another may take over; 0: 30 seconds. The writers of this handle renew
- * theirs from a thread. */
+/* What a store is made of. Begin with zeros: they give the defaults. */
+typedef struct {
+    /* An existing directory that only this store uses, for its layers; and for its metadata, if nothing else is said. */
+    const char *directory;
+    /* How long a writer may be silent before another may take over; 0: 30 seconds. The writers of a handle renew theirs from a thread. */
+    uint32_t lease_ms;
+    /* Metadata in PostgreSQL 15 or later, as a URL or pairs, just as libpq takes them. NULL: in SQLite in the directory. No error shows the
+     * password. */
+    const char *postgres_url;
+    const char *postgres_schema; /* where its tables are, made if it is not there; NULL: "openduck" */
+} od_storage_options;
+
+/* *options, but for what is not zero in it already, from OPENDUCK_DATA_DIR and OPENDUCK_POSTGRES_URL. The texts are the environment's. */
+void od_storage_options_from_environment(od_storage_options *options);
+/* Opens the store that OPTIONS describe, or makes it. Several processes may have it open. What OPTIONS point to may go afterwards.
+ *   OD_STORAGE_IO            the directory or the server cannot be reached
+ *   OD_STORAGE_UNSUPPORTED   made by a newer version; or there is no libpq, or an old server */
+od_storage_code od_store_open_options(const od_storage_options *options, od_store **out, od_storage_error *err);
+/* The same with DIRECTORY and LEASE_MS alone. */
 od_storage_code od_store_open(const char *directory, uint32_t lease_ms, od_store **out, od_storage_error *err);
 /* A store in memory, that ends with its handle. */
 od_storage_code od_store_open_memory(od_store **out, od_storage_error *err);

@@ -1,9 +1,10 @@
-/* storage/meta.h: databases, layers, snapshots, leases and pins, in SQLite.
+/* storage/meta.h: databases, layers, snapshots, leases and pins, in SQLite or PostgreSQL.
  *
  * Every change is one transaction that names the epoch of the lease under which it is made, and changes nothing if that is not the
- * database's any more or has expired: OD_E_STALE_LEASE. Time is the store's, of the one clock that it was opened with. All may be called
- * from any thread; a call blocks while another process writes, at most five seconds: OD_E_BUSY. A change that fails otherwise
- * may have been made all the same if its commit failed: od_meta_layer_get tells. */
+ * database's any more or has expired: OD_E_STALE_LEASE. Time is the server's, or with SQLite the machine's. All may be called from any
+ * thread; a call blocks while another process writes, at most ten seconds: OD_E_BUSY. A transaction that the server gave up, or that was
+ * not committed when the connection was lost, is run again, for some seconds: then OD_E_UNAVAILABLE. A change that fails
+ * otherwise may have been made all the same if its commit failed (OD_E_CONNECTION_LOST): od_meta_layer_get tells. */
 #ifndef OD_STORAGE_META_H
 #define OD_STORAGE_META_H
 
@@ -51,10 +52,19 @@ typedef struct {
 
 typedef int64_t (*od_meta_clock)(void *arg); /* milliseconds since 1970 */
 
-/* Opens or makes the file PATH, and brings its tables up to date. CLOCK may be NULL: the system's.
- *   OD_E_NOT_IMPLEMENTED   a newer version made it */
-OD_MUST_CHECK od_code od_meta_open(const char *path, od_meta_clock clock, void *clock_arg, od_meta **out,
-                                   od_error *err);
+/* Where the metadata are. What it points to is copied, but for CLOCK_ARG. */
+typedef struct {
+    const char *path;            /* SQLite's file, if there is no URL */
+    const char *postgres_url;    /* as libpq takes it; NULL: SQLite */
+    const char *postgres_schema; /* NULL: openduck */
+    od_meta_clock clock;         /* NULL: the server's, or the system's. For tests */
+    void *clock_arg;
+} od_meta_place;
+
+/* Opens or makes them, and brings the tables up to date. No error shows a password.
+ *   OD_E_NOT_IMPLEMENTED   a newer version made them, the server is too old, or there is no libpq
+ *   OD_E_UNAVAILABLE       the server cannot be reached */
+OD_MUST_CHECK od_code od_meta_open(const od_meta_place *place, od_meta **out, od_error *err);
 void od_meta_close(od_meta *meta); /* NULL allowed */
 
 /* Takes the lease of database NAME for TTL_MS with an epoch above all before.

@@ -9,11 +9,10 @@
 #include "storage/meta.h"
 
 typedef struct {
-    const char *directory; /* copied */
-    const od_io *io;       /* NULL: the system's. Borrowed */
-    od_meta_clock clock;   /* NULL: the system's */
+    od_storage_options options; /* what it points to is copied */
+    const od_io *io;            /* NULL: the system's. Borrowed */
+    od_meta_clock clock;        /* NULL: the metadata's own */
     void *clock_arg;
-    int64_t lease_ms;        /* 0: 30 seconds */
     unsigned max_open_files; /* of layers that nobody writes to or reads just now; 0: 64 */
     bool no_heartbeat;       /* leases and pins are not renewed by themselves */
 } od_store_ports;

@@ -9,7 +9,7 @@ cmake --install "$1" --component storage --prefix "$there" >/dev/null
 lib=$(dirname "$(find "$there" -name libopenduck_storage.so)")
 
 # It shows what the header declares, and no more.
-grep -o 'od_\(store\|volume\)_[a-z_]*(' "$there/include/openduck/storage.h" | tr -d '(' | sort -u >"$there/declared"
+grep -o 'od_\(store\|volume\|storage\)_[a-z_]*(' "$there/include/openduck/storage.h" | tr -d '(' | sort -u >"$there/declared"
 nm -D --defined-only "$lib/libopenduck_storage.so" | awk '{ print $3 }' | grep '^od_\|^sqlite3_\|^XXH' | sort -u >"$there/shown"
 diff "$there/declared" "$there/shown"
 

@@ -4,29 +4,29 @@
 
 #include "base/banned.h"
 
-static od_code read_row(sqlite3_stmt *stmt, od_database_row *out, od_error *err)
+static od_code read_row(od_meta *meta, const db_stmt *stmt, od_database_row *out, od_error *err)
 {
-    od_code rc = db_uuid(stmt, 0, &out->id, err);
+    od_code rc = db_uuid(meta, stmt, 0, &out->id, err);
 
     if (rc == OD_OK)
-        rc = db_uuid(stmt, 1, &out->tip, err);
-    out->written = sqlite3_column_int(stmt, 2) != 0;
-    out->snapshots = sqlite3_column_int64(stmt, 3);
-    snprintf(out->name, sizeof out->name, "%s", (const char *)sqlite3_column_text(stmt, 4));
+        rc = db_uuid(meta, stmt, 1, &out->tip, err);
+    out->written = db_integer(meta, stmt, 2) != 0;
+    out->snapshots = db_integer(meta, stmt, 3);
+    snprintf(out->name, sizeof out->name, "%s", db_text(meta, stmt, 4));
     return rc;
 }
 
 static od_code list(od_meta *meta, const char *name, od_database_row **out, size_t *count, od_error *err)
 {
-    static const char sql[] = "SELECT d.id, d.tip, d.lease_until > ?1,"
+    static const char sql[] = "SELECT d.id, d.tip, CASE WHEN d.lease_until > " DB_NOW " THEN 1 ELSE 0 END,"
                               " (SELECT count(*) FROM snapshot s WHERE s.database = d.id), d.name"
-                              " FROM database d WHERE ?2 = '' OR d.name = ?2 ORDER BY d.name";
-    sqlite3_stmt *stmt = NULL;
+                              " FROM database d WHERE $1 = '' OR d.name = $1 ORDER BY d.name";
+    db_stmt *stmt = NULL;
     size_t cap = 0;
     bool row = false;
     od_code rc;
 
-    OD_TRY(db_prepare(meta, &stmt, err, sql, "it", db_now(meta), name != NULL ? name : ""));
+    OD_TRY(db_prepare(meta, &stmt, err, sql, "t", name != NULL ? name : ""));
     for (;;) {
         OD_TRY(db_step(meta, stmt, &row, err));
         if (!row)
@@ -41,29 +41,37 @@ static od_code list(od_meta *meta, const char *name, od_database_row **out, size
             *out = grown;
             cap = cap * 2 + 8;
         }
-        OD_TRY(read_row(stmt, &(*out)[*count], err));
+        OD_TRY(read_row(meta, stmt, &(*out)[*count], err));
         ++*count;
     }
     if (name != NULL && *count == 0)
         rc = od_fail(err, OD_E_NOT_FOUND, "there is no database '%s'", name);
 
 out:
-    sqlite3_finalize(stmt);
+    db_finish(meta, stmt);
     return rc;
 }
 
 od_code od_meta_databases(od_meta *meta, const char *name, od_database_row **out, size_t *count, od_error *err)
 {
-    od_code rc = db_read(meta, err);
+    od_database_row *rows = NULL;
+    size_t n = 0;
+    db_tries tries = {0};
+    od_code rc;
 
-    if (rc != OD_OK)
-        return rc;
-    *out = NULL;
-    *count = 0;
-    rc = db_end(meta, list(meta, name, out, count, err), err);
-    if (rc != OD_OK) {
-        od_free(*out);
-        *out = NULL;
+    do {
+        od_free(rows);
+        rows = NULL;
+        n = 0;
+        rc = db_read(meta, err);
+        if (rc == OD_OK)
+            rc = db_end(meta, list(meta, name, &rows, &n, err), err);
+    } while (db_again(rc, &tries));
+    if (rc == OD_OK) {
+        *out = rows;
+        *count = n;
+    } else {
+        od_free(rows);
     }
     return rc;
 }

@@ -1,4 +1,5 @@
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -40,6 +41,9 @@ static od_storage_code public_code(od_code code)
     case OD_E_CORRUPT:
         return OD_STORAGE_CORRUPT;
     case OD_E_IO:
+    case OD_E_UNAVAILABLE:
+    case OD_E_CONNECTION_LOST:
+    case OD_E_TRANSACTION:
         return OD_STORAGE_IO;
     case OD_E_NO_MEMORY:
         return OD_STORAGE_NO_MEMORY;
@@ -154,14 +158,34 @@ od_storage_code od_store_open_with(const od_store_ports *ports, od_store **out, 
     void *impl = NULL;
     od_code rc;
 
-    NOT_NULL(ports && ports->directory && out, err);
+    NOT_NULL(ports && ports->options.directory && out, err);
     rc = od_layered_store_open(ports, &impl, &e);
     return wrap_store(rc, &od_layered_backend, impl, out, &e, err);
 }
 
+static void from_environment(const char **option, const char *variable)
+{
+    if (*option == NULL)
+        *option = getenv(variable); /* NOLINT(concurrency-mt-unsafe): nothing sets the environment */
+}
+
+void od_storage_options_from_environment(od_storage_options *options)
+{
+    if (options == NULL)
+        return;
+    from_environment(&options->directory, "OPENDUCK_DATA_DIR");
+    from_environment(&options->postgres_url, "OPENDUCK_POSTGRES_URL");
+}
+
+od_storage_code od_store_open_options(const od_storage_options *options, od_store **out, od_storage_error *err)
+{
+    NOT_NULL(options, err);
+    return od_store_open_with(&(od_store_ports){.options = *options}, out, err);
+}
+
 od_storage_code od_store_open(const char *directory, uint32_t lease_ms, od_store **out, od_storage_error *err)
 {
-    return od_store_open_with(&(od_store_ports){.directory = directory, .lease_ms = lease_ms}, out, err);
+    return od_store_open_options(&(od_storage_options){.directory = directory, .lease_ms = lease_ms}, out, err);
 }
 
 od_storage_code od_store_open_memory(od_store **out, od_storage_error *err)

@@ -115,7 +115,12 @@ static od_code prepare_directory(const od_layered_store *store, const od_store_p
         rc = od_fail_errno(err, OD_E_IO, why, "cannot make '%s'", path);
     } else {
         snprintf(path, size, "%s/metadata.sqlite", store->directory);
-        rc = od_meta_open(path, ports->clock, ports->clock_arg, meta, err);
+        rc = od_meta_open(&(od_meta_place){.path = path,
+                                           .postgres_url = ports->options.postgres_url,
+                                           .postgres_schema = ports->options.postgres_schema,
+                                           .clock = ports->clock,
+                                           .clock_arg = ports->clock_arg},
+                          meta, err);
     }
     od_free(path);
     return rc;
@@ -136,10 +141,10 @@ od_code od_layered_store_open(const od_store_ports *ports, void **out, od_error 
     pthread_cond_init(&store->wake, &attr);
     pthread_condattr_destroy(&attr);
     store->io = ports->io != NULL ? ports->io : od_io_posix();
-    store->lease_ms = ports->lease_ms > 0 ? ports->lease_ms : DEFAULT_LEASE_MS;
+    store->lease_ms = ports->options.lease_ms > 0 ? ports->options.lease_ms : DEFAULT_LEASE_MS;
     store->heartbeat = !ports->no_heartbeat;
     store->max_open_files = ports->max_open_files > 0 ? ports->max_open_files : DEFAULT_OPEN_FILES;
-    store->directory = od_strdup(ports->directory);
+    store->directory = od_strdup(ports->options.directory);
     rc = store->directory == NULL ? od_fail(err, OD_E_NO_MEMORY, "no memory for a store")
                                   : prepare_directory(store, ports, &store->meta, err);
     if (rc != OD_OK) {

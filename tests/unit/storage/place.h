@@ -2,6 +2,7 @@
 #ifndef OD_TESTS_UNIT_STORAGE_PLACE_H
 #define OD_TESTS_UNIT_STORAGE_PLACE_H
 
+#include <ctype.h>
 #include <ftw.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -10,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "openduck/storage.h"
+#include "storage/store.h"
 #include "unit/base/check.h"
 
 #define OK(call)                                                     \
@@ -23,6 +24,8 @@
 
 typedef struct {
     char directory[64];
+    const char *postgres_url; /* of OPENDUCK_TEST_POSTGRES; NULL: SQLite */
+    char schema[32];
     _Atomic int64_t now;
     atomic_int asked;
 } place;
@@ -35,12 +38,33 @@ static inline int64_t place_clock(void *arg)
     return atomic_load(&p->now);
 }
 
+static int place_number; /* letters of a directory differ in case, which those of a schema do not */
+
 static inline void place_begin(place *p)
 {
     memset(p, 0, sizeof *p);
     snprintf(p->directory, sizeof p->directory, "/tmp/od_store_XXXXXX");
     assert_non_null(mkdtemp(p->directory));
+    p->postgres_url = getenv("OPENDUCK_TEST_POSTGRES");
+    snprintf(p->schema, sizeof p->schema, "t%s", strrchr(p->directory, '_') + 1);
+    for (char *c = p->schema; *c != '\0'; c++)
+        *c = (char)tolower((unsigned char)*c);
+    snprintf(p->schema + strlen(p->schema), sizeof p->schema - strlen(p->schema), "_%d_%d", (int)getpid(),
+             place_number++);
     atomic_store(&p->now, 1000000);
+}
+
+static inline od_storage_options place_options(const place *p, uint32_t lease_ms)
+{
+    return (od_storage_options){
+        .directory = p->directory, .lease_ms = lease_ms, .postgres_url = p->postgres_url, .postgres_schema = p->schema};
+}
+
+static inline void place_open(const place *p, uint32_t lease_ms, od_store **out)
+{
+    od_storage_options options = place_options(p, lease_ms);
+
+    OK(od_store_open_options(&options, out, err));
 }
 
 static inline int place_remove(const char *path, const struct stat *st, int type, struct FTW *at)

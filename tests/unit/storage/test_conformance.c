@@ -20,7 +20,7 @@ static int begin(void **state, const char *kind)
     if (strcmp(kind, "memory") == 0)
         OK(od_store_open_memory(&f->store, err));
     else
-        OK(od_store_open(f->p.directory, 0, &f->store, err));
+        place_open(&f->p, 0, &f->store);
     OK(od_volume_open(f->store, "db", OD_VOLUME_CREATE, &f->volume, err));
     *state = f;
     return 0;
@@ -53,7 +53,7 @@ static void reopen(fixture *f)
     OK(od_volume_close(f->volume, err));
     if (strcmp(f->kind, "memory") != 0) {
         OK(od_store_close(f->store, err));
-        OK(od_store_open(f->p.directory, 0, &f->store, err));
+        place_open(&f->p, 0, &f->store);
     }
     OK(od_volume_open(f->store, "db", OD_VOLUME_WRITE, &f->volume, err));
 }

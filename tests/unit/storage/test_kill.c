@@ -71,16 +71,17 @@ static void check_pages(od_volume *volume, uint64_t count)
 }
 
 /* Never returns. */
-static void work(const char *directory, int out)
+static void work(const place *p, int out)
 {
     od_store *store;
     od_volume *volume;
     uint64_t pages;
     uint64_t count;
+    od_storage_options options = place_options(p, LEASE_MS);
     word w = {0};
     uint64_t file;
 
-    if (od_store_open(directory, LEASE_MS, &store, NULL) != OD_STORAGE_OK)
+    if (od_store_open_options(&options, &store, NULL) != OD_STORAGE_OK)
         _exit(1);
     volume = open_writer(store);
     count = counter(volume, &file);
@@ -113,7 +114,7 @@ static void work(const char *directory, int out)
 }
 
 /* Lets a child work for some steps more than STEPS, kills it, and gives the last that it said. */
-static word work_and_die(const char *directory, unsigned steps)
+static word work_and_die(const place *p, unsigned steps)
 {
     word last = {0};
     word w;
@@ -125,7 +126,7 @@ static word work_and_die(const char *directory, unsigned steps)
     child = fork();
     if (child == 0) {
         close(fds[0]);
-        work(directory, fds[1]);
+        work(p, fds[1]);
     }
     assert_true(child > 0);
     close(fds[1]);
@@ -153,8 +154,8 @@ static void kill_often(unsigned rounds, uint64_t dice)
         word last;
 
         dice = dice * 6364136223846793005U + 1442695040888963407U;
-        last = work_and_die(p.directory, 1 + (unsigned)(dice >> 33) % 40);
-        OK(od_store_open(p.directory, 0, &store, err));
+        last = work_and_die(&p, 1 + (unsigned)(dice >> 33) % 40);
+        place_open(&p, 0, &store);
         volume = open_writer(store);
         count = counter(volume, &file);
         assert_true(count >= last.number);

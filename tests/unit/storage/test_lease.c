@@ -18,10 +18,9 @@ static void open_stores(fixture *f, bool heartbeat)
 {
     place_begin(&f->p);
     for (int i = 0; i < 2; i++) {
-        od_store_ports ports = {.directory = f->p.directory,
+        od_store_ports ports = {.options = place_options(&f->p, heartbeat ? 30 : LEASE_MS),
                                 .clock = place_clock,
                                 .clock_arg = &f->p,
-                                .lease_ms = heartbeat ? 30 : LEASE_MS,
                                 .no_heartbeat = !heartbeat || i == 1};
 
         OK(od_store_open_with(&ports, &f->store[i], err));
@@ -110,11 +109,10 @@ static void test_a_record_that_failed_is_not_written_over(void **state)
     (void)state;
     open_stores(&f, false);
     lossy_begin(&io);
-    OK(od_store_open_with(&(od_store_ports){.directory = f.p.directory,
+    OK(od_store_open_with(&(od_store_ports){.options = place_options(&f.p, LEASE_MS),
                                             .io = &io.io,
                                             .clock = place_clock,
                                             .clock_arg = &f.p,
-                                            .lease_ms = LEASE_MS,
                                             .no_heartbeat = true},
                           &store, err));
     OK(od_volume_open(store, "db", OD_VOLUME_CREATE, &old, err));
@@ -155,11 +153,10 @@ static void test_a_writer_goes_on_after_a_record_failed(void **state)
     (void)state;
     open_stores(&f, false);
     lossy_begin(&io);
-    OK(od_store_open_with(&(od_store_ports){.directory = f.p.directory,
+    OK(od_store_open_with(&(od_store_ports){.options = place_options(&f.p, LEASE_MS),
                                             .io = &io.io,
                                             .clock = place_clock,
                                             .clock_arg = &f.p,
-                                            .lease_ms = LEASE_MS,
                                             .no_heartbeat = true},
                           &store, err));
     OK(od_volume_open(store, "db", OD_VOLUME_CREATE, &volume, err));
@@ -222,7 +219,7 @@ static void test_a_living_writer_keeps_its_lease(void **state)
         atomic_fetch_add(&f.p.now, 25);
         /* Whoever renews asks for the time, and has renewed when it asks again. */
         asked = atomic_load(&f.p.asked);
-        while (atomic_load(&f.p.asked) < asked + 4)
+        while (atomic_load(&f.p.asked) < asked + 6)
             sched_yield();
     }
     assert_int_equal(od_volume_open(f.store[1], "db", OD_VOLUME_WRITE, &other, NULL), OD_STORAGE_LEASED);

@@ -19,11 +19,10 @@ typedef struct {
 
 static void open_store(fixture *f)
 {
-    od_store_ports ports = {.directory = f->p.directory,
+    od_store_ports ports = {.options = place_options(&f->p, LEASE_MS),
                             .io = &f->io.io,
                             .clock = place_clock,
                             .clock_arg = &f->p,
-                            .lease_ms = LEASE_MS,
                             .max_open_files = MAX_OPEN,
                             .no_heartbeat = true};
 
@@ -170,7 +169,7 @@ static void test_a_damaged_index_costs_nothing_but_time(void **state)
     die_and_take_over(&f);
     close_store(&f);
     assert_int_equal(nftw(f.p.directory, damage, 16, FTW_PHYS), 1);
-    OK(od_store_open(f.p.directory, LEASE_MS, &f.store, err));
+    place_open(&f.p, LEASE_MS, &f.store);
     assert_int_equal(od_store_verify(f.store, NULL, NULL, NULL), OD_STORAGE_CORRUPT);
     OK(od_volume_open(f.store, "db", OD_VOLUME_READ, &reader, err));
     for (unsigned i = 0; i < 20; i++)

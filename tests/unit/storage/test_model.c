@@ -56,11 +56,10 @@ static void forget_states(model *m)
 
 static void open_store(model *m)
 {
-    od_store_ports ports = {.directory = m->p.directory,
+    od_store_ports ports = {.options = place_options(&m->p, LEASE_MS),
                             .io = &m->io.io,
                             .clock = place_clock,
                             .clock_arg = &m->p,
-                            .lease_ms = LEASE_MS,
                             .no_heartbeat = true};
 
     OK(od_store_open_with(&ports, &m->store, err));

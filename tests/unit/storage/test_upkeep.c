@@ -19,11 +19,10 @@ typedef struct {
 
 static void open_store(fixture *f)
 {
-    od_store_ports ports = {.directory = f->p.directory,
+    od_store_ports ports = {.options = place_options(&f->p, LEASE_MS),
                             .io = &f->io.io,
                             .clock = place_clock,
                             .clock_arg = &f->p,
-                            .lease_ms = LEASE_MS,
                             .no_heartbeat = true};
 
     OK(od_store_open_with(&ports, &f->store, err));
@@ -279,7 +278,7 @@ static void test_a_missing_layer_is_told(void **state)
         if (entry->d_name[0] != '.')
             (void)unlinkat(dirfd(dir), entry->d_name, 0);
     closedir(dir);
-    OK(od_store_open(f.p.directory, LEASE_MS, &f.store, err));
+    place_open(&f.p, LEASE_MS, &f.store);
     assert_int_equal(od_volume_open(f.store, "db", OD_VOLUME_WRITE, &f.volume, &e), OD_STORAGE_CORRUPT);
     assert_non_null(strstr(e.message, "missing"));
     /* The lease that it had for a moment is not in the way. */
