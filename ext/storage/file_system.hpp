@@ -25,6 +25,18 @@ private:
 	unordered_map<string, weak_ptr<Volume>> attached;
 };
 
+//! While one lives, what its thread asks to sync is not synced but only ordered: a seal follows, which syncs everything before it. Who dies
+//! or fails before that leaves the log as it was at the last sync, or a later moment of it; what other threads commit is synced by them.
+class SealFollows {
+public:
+	SealFollows();
+	~SealFollows();
+	SealFollows(const SealFollows &) = delete;
+	SealFollows &operator=(const SealFollows &) = delete;
+	//! In this thread.
+	static bool IsTrue();
+};
+
 //! Opening a database file opens its volume, and the last handle of any of its files closes it. The handles of a database's log find
 //! the volume of its ATTACH.
 class StorageFileSystem : public FileSystem {

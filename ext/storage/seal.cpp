@@ -32,6 +32,7 @@ bool LocationOfAttached(ClientContext &context, const string &name, StorageLocat
 //! False: writers are active.
 static bool TryCheckpoint(ClientContext &context, AttachedDatabase &db) {
 	try {
+		SealFollows covered;
 		TransactionManager::Get(db).Checkpoint(context, false);
 		return true;
 	} catch (std::exception &ex) {

@@ -12,7 +12,7 @@ import services
 
 pytestmark = pytest.mark.extension
 
-LEASE_MS = 250
+LEASE_MS = 500
 KEPT = 10  # the rows of so many transactions stay
 SIZES = [1, 3, 100, 3000, 20000, 200000]  # rows of a transaction; the last are written to the file before their commit
 
@@ -80,9 +80,9 @@ class Killed:
 
     def note(self, line):
         words = line.split()
-        if words[0] == "did":
+        if words[:1] == ["did"]:
             self.done = int(words[1])
-        else:
+        elif words[:1] == ["sealed"]:
             self.snapshots[words[1]] = int(words[2])
 
     def attach(self, con, url, alias, read_only=False):
@@ -100,17 +100,17 @@ class Killed:
     def round(self, moment):
         env = {**os.environ, "PYTHONPATH": "%s:%s" % tuple(map(os.path.dirname, (services.__file__, __file__)))}
         code = "import sys, test_storage_killed as t; t.writer(sys.argv[1])"
-        process = subprocess.Popen([sys.executable, "-c", code, self.url], stdout=subprocess.PIPE, text=True, env=env)
+        command = [sys.executable, "-c", code, self.url]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
         try:
-            first = process.stdout.readline()
-            assert first, "the writer failed at once"
-            self.note(first)
+            self.note(process.stdout.readline())
             self.look_beside_it()
             time.sleep(moment)
         finally:
             process.kill()
-            rest = process.stdout.read()
-            process.wait()
+            rest, errors = process.communicate()
+        # On a busy machine a lease so short may end before it is renewed.
+        assert not errors or "the lease is over" in errors, errors
         for line in rest.splitlines(keepends=True):
             if line.endswith("\n"):
                 self.note(line)

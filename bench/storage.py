@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""Databases on openduck:// against plain files, through DuckDB, in turn within one run.
+
+usage: storage.py SOURCE.duckdb [--dir DIR] [--runs N] [--only power,load,commit,seal] [--gigabytes N] [--seals N]
+(SOURCE holds the tables of TPC-H; a release build must be there; DIR is where both kinds of databases are made)
+
+power   the 22 queries of TPC-H, warm: the sum of the medians
+load    CREATE TABLE AS of lineitem, and a checkpoint
+commit  the median of single-row INSERTs
+seal    openduck_seal after a small change in a large database, many times; then ATTACH of it, and of a file as large"""
+
+import argparse
+import glob
+import os
+import pathlib
+import statistics
+import sysconfig
+import tempfile
+import time
+
+import duckdb
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+EXTENSION = ROOT / "build" / "release" / "ext" / "openduck.duckdb_extension"
+KINDS = ("plain", "openduck")
+
+
+def connect(*extensions):
+    con = duckdb.connect(config={"threads": 2, "allow_unsigned_extensions": "true"})
+    for extension in (EXTENSION, *extensions):
+        con.execute("LOAD '%s'" % extension)
+    return con
+
+
+def queries():
+    pattern = "%s/duckdb_extension_tpch/extensions/v*/tpch.duckdb_extension" % sysconfig.get_paths()["purelib"]
+    with connect(*glob.glob(pattern)) as con:
+        return [sql for (sql,) in con.execute("SELECT query FROM tpch_queries() ORDER BY query_nr").fetchall()]
+
+
+def path(args, kind, name):
+    return (
+        "%s/%s.duckdb" % (args.dir, name) if kind == "plain" else "openduck://%s?data_dir=%s/store" % (name, args.dir)
+    )
+
+
+def timed(con, sql):
+    start = time.monotonic()
+    con.execute(sql).fetchall()
+    return time.monotonic() - start
+
+
+def tell(what, plain, ours, unit, target):
+    print(
+        "%-34s plain %8.2f %-2s  openduck %8.2f %-2s  ratio %.2f  (at most %.2f)"
+        % (what, plain, unit, ours, unit, ours / plain, target),
+        flush=True,
+    )
+
+
+def power(args):
+    cons = {kind: connect() for kind in KINDS}
+    for kind, con in cons.items():
+        con.execute("ATTACH '%s' AS source (READ_ONLY)" % args.source)
+        con.execute("ATTACH '%s' AS d" % path(args, kind, "power"))
+        con.execute("COPY FROM DATABASE source TO d")
+        con.execute("DETACH source")
+        con.execute("DETACH d")
+        con.execute("ATTACH '%s' AS d" % path(args, kind, "power"))
+        con.execute("USE d")
+    cold = {kind: 0.0 for kind in KINDS}
+    sums = {kind: 0.0 for kind in KINDS}
+    for sql in queries():
+        for kind in KINDS:
+            cold[kind] += timed(cons[kind], sql)
+        times = {kind: [] for kind in KINDS}
+        for run in range(args.runs):
+            for kind in KINDS if run % 2 == 0 else reversed(KINDS):
+                times[kind].append(timed(cons[kind], sql))
+        for kind in KINDS:
+            sums[kind] += statistics.median(times[kind])
+    tell("TPC-H power run, warm", *sums.values(), "s", 1.10)
+    tell("  the first time", *cold.values(), "s", 1.10)
+
+
+def load(args):
+    times = {kind: [] for kind in KINDS}
+    for run in range(args.runs):
+        for kind in KINDS if run % 2 == 0 else reversed(KINDS):
+            with connect() as con:
+                con.execute("ATTACH '%s' AS source (READ_ONLY)" % args.source)
+                con.execute("ATTACH '%s' AS d" % path(args, kind, "load%d" % run))
+                con.execute("SELECT sum(l_orderkey) FROM source.lineitem").fetchall()
+                once = timed(con, "CREATE TABLE d.lineitem AS FROM source.lineitem") + timed(con, "CHECKPOINT d")
+                times[kind].append(once)
+    tell("load of lineitem, with checkpoint", *map(statistics.median, times.values()), "s", 1.30)
+
+
+def commit(args):
+    cons = {kind: connect() for kind in KINDS}
+    for kind, con in cons.items():
+        con.execute("ATTACH '%s' AS d" % path(args, kind, "commit"))
+        con.execute("CREATE TABLE d.t(i BIGINT, s VARCHAR)")
+    times = {kind: [] for kind in KINDS}
+    for _ in range(200 * args.runs):
+        for kind in KINDS:
+            times[kind].append(timed(cons[kind], "INSERT INTO d.t VALUES (42, 'a row')"))
+    tell("commit of a row", *(statistics.median(t) * 1000 for t in times.values()), "ms", 1.50)
+
+
+def seal(args):
+    rows = int(args.gigabytes * 1e9 / 16)  # two random BIGINTs each
+    con = connect()
+    for kind in KINDS:
+        con.execute("ATTACH '%s' AS %s" % (path(args, kind, "large"), kind))
+        con.execute("CREATE TABLE %s.t AS SELECT hash(i) AS a, hash(-i) AS b FROM range(%d) r(i)" % (kind, rows))
+        con.execute("CREATE TABLE %s.small(i INTEGER)" % kind)
+        con.execute("CHECKPOINT %s" % kind)
+    times = []
+    for _ in range(args.seals):
+        con.execute("INSERT INTO openduck.small FROM range(10)")
+        con.execute("UPDATE openduck.small SET i = i + 1")
+        times.append(timed(con, "FROM openduck_seal('openduck')") * 1000)
+    tenth = max(1, args.seals // 10)
+    print(
+        "seal of %.1f GB after a small change, ms: median %.1f, first %d %.1f, last %d %.1f, most %.1f"
+        "  (at most 50, and flat)"
+        % (
+            args.gigabytes,
+            statistics.median(times),
+            tenth,
+            statistics.median(times[:tenth]),
+            tenth,
+            statistics.median(times[-tenth:]),
+            max(times),
+        )
+    )
+    opened = {kind: [] for kind in KINDS}
+    for kind in KINDS:
+        con.execute("DETACH %s" % kind)
+    for _ in range(2 * args.runs):
+        for kind in KINDS:
+            opened[kind].append(timed(con, "ATTACH '%s' AS d" % path(args, kind, "large")) * 1000)
+            con.execute("DETACH d")
+    plain, ours = (statistics.median(opened[kind]) for kind in KINDS)
+    print("ATTACH with %d layers, ms: plain %.1f, openduck %.1f  (at most 100 more)" % (args.seals, plain, ours))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source")
+    parser.add_argument("--dir")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--only", default="power,load,commit,seal")
+    parser.add_argument("--gigabytes", type=float, default=1)
+    parser.add_argument("--seals", type=int, default=200)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=args.dir) as args.dir:
+        for name in args.only.split(","):
+            {"power": power, "load": load, "commit": commit, "seal": seal}[name](args)
+    print("load of the machine in the last minutes: %.1f %.1f %.1f" % os.getloadavg())
+
+
+if __name__ == "__main__":
+    main()
