@@ -113,6 +113,42 @@ od_storage_code od_store_gc(od_store *store, int dry_run, int (*fn)(void *arg, c
                             void *arg, uint64_t *bytes, od_storage_error *err);
 
 typedef struct {
+    const char *layer;     /* the new one */
+    uint64_t layers;       /* whose place it takes */
+    uint64_t bytes_before; /* of their files */
+    uint64_t bytes_after;  /* of its file, so far */
+    int done;              /* 0: it goes on */
+} od_storage_merge;
+
+/* Merges layers that no snapshot, database or clone needs apart, and removes those that it replaced, unless a reader has them open (then
+ * they are garbage later). Of the layers that DATABASE wrote, or of all (NULL). It merges what pays: small layers, layers that are
+ * mostly overwritten, and so few of the large ones that a byte is seldom copied; with WHOLE all that it can. A store in a directory does this
+ * by itself after a seal, but for WHOLE. Safe beside writers and readers of any process: a writer of STORE goes over to the new layers,
+ * others do when they open again. FN (may be NULL) is called as it goes on; it must not use STORE, and something else than 0 ends it,
+ * with OD_STORAGE_OK: what was merged by then is. */
+od_storage_code od_store_compact(od_store *store, const char *database, int whole,
+                                 int (*fn)(void *arg, const od_storage_merge *merge), void *arg, od_storage_error *err);
+
+/* Of the last synced state of a database. */
+typedef struct {
+    const char *database;
+    int has_writer;
+    uint64_t snapshots;
+    uint64_t layers;       /* that it is made of. Of these six nothing is told of a store in memory: 0 */
+    uint64_t mergeable;    /* that od_store_compact would merge next */
+    uint64_t stored_bytes; /* of the files of these layers */
+    uint64_t data_bytes;   /* in its own files, without holes */
+    uint64_t read_bytes;   /* that are read from layers to read them once: records are read as a whole */
+    uint64_t extents;      /* pieces that this is done in */
+} od_storage_status;
+
+/* Calls FN for each database by name, or for DATABASE; the same rules as in od_store_snapshots.
+ *   OD_STORAGE_NOT_FOUND   there is no DATABASE */
+od_storage_code od_store_status(od_store *store, const char *database,
+                                int (*fn)(void *arg, const od_storage_status *status), void *arg,
+                                od_storage_error *err);
+
+typedef struct {
     const char *layer;
     const char *problem; /* NULL: none */
     uint64_t bytes;      /* that were read */

@@ -144,8 +144,10 @@ OD_MUST_CHECK od_code od_meta_snapshots(od_meta *meta, const char *name, od_snap
 OD_MUST_CHECK od_code od_meta_snapshot_drop(od_meta *meta, od_uuid snapshot, od_error *err);
 OD_MUST_CHECK od_code od_meta_clone(od_meta *meta, od_uuid snapshot, const char *name, od_error *err);
 
-/* The layers that nothing reaches; with MARK they become dead in the same step, and cannot be reached again. */
-OD_MUST_CHECK od_code od_meta_doom(od_meta *meta, bool mark, od_layer_rows *out, od_error *err);
+/* The layers that nothing reaches, among the COUNT in AMONG or all (NULL); with MARK they become dead in the same step, and cannot be
+ * reached again. */
+OD_MUST_CHECK od_code od_meta_doom(od_meta *meta, const od_layer_row *among, size_t count, bool mark,
+                                   od_layer_rows *out, od_error *err);
 /* Forgets a dead layer, whose file is gone. */
 OD_MUST_CHECK od_code od_meta_bury(od_meta *meta, od_uuid layer, od_error *err);
 

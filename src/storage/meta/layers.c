@@ -1,5 +1,7 @@
 #include "storage/meta/db.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 
 #include "base/banned.h"
@@ -212,21 +214,42 @@ od_code od_meta_layers(od_meta *meta, od_layer_rows *out, od_error *err)
     " WHERE id NOT IN (SELECT id FROM live) AND NOT (state = 0 AND EXISTS (" \
     "SELECT 1 FROM database d WHERE d.id = layer.database AND d.epoch = layer.epoch AND d.lease_until > $1))"
 
-static od_code doom(od_meta *meta, bool mark, od_layer_rows *out, od_error *err)
+/* Keeps those of ROWS that are AMONG the COUNT. */
+static void keep(od_layer_rows *rows, const od_layer_row *among, size_t count)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < rows->count; i++)
+        for (size_t j = 0; j < count; j++)
+            if (memcmp(&rows->rows[i].id, &among[j].id, sizeof among[j].id) == 0) {
+                rows->rows[kept++] = rows->rows[i];
+                break;
+            }
+    rows->count = kept;
+}
+
+static od_code doom(od_meta *meta, const od_layer_row *among, size_t count, bool mark, od_layer_rows *out,
+                    od_error *err)
 {
     int64_t now = 0;
     od_code rc = db_now(meta, &now, err);
 
     if (rc == OD_OK)
         rc = collect(meta, LIVE "SELECT " DB_LAYER_COLUMNS " FROM layer" DOOMED " ORDER BY layer.rowid", now, out, err);
+    if (rc == OD_OK && among != NULL)
+        keep(out, among, count);
     if (rc == OD_OK && mark)
         rc = db_run(meta, NULL, err, "DELETE FROM pin WHERE until <= $1", "i", now);
-    if (rc == OD_OK && mark)
+    if (rc == OD_OK && mark && among == NULL)
         rc = db_run(meta, NULL, err, LIVE "UPDATE layer SET state = $2" DOOMED, "ii", now, (int64_t)OD_LAYER_DEAD);
+    for (size_t i = 0; rc == OD_OK && mark && among != NULL && i < out->count; i++)
+        rc = db_run(meta, NULL, err, LIVE "UPDATE layer SET state = $2" DOOMED " AND id = $3", "iiu", now,
+                    (int64_t)OD_LAYER_DEAD, &out->rows[i].id);
     return rc;
 }
 
-od_code od_meta_doom(od_meta *meta, bool mark, od_layer_rows *out, od_error *err)
+od_code od_meta_doom(od_meta *meta, const od_layer_row *among, size_t count, bool mark, od_layer_rows *out,
+                     od_error *err)
 {
     od_layer_rows rows = {0};
     db_tries tries = {0};
@@ -236,7 +259,7 @@ od_code od_meta_doom(od_meta *meta, bool mark, od_layer_rows *out, od_error *err
         od_layer_rows_release(&rows);
         rc = mark ? db_begin(meta, err) : db_read(meta, err);
         if (rc == OD_OK)
-            rc = db_end(meta, doom(meta, mark, &rows, err), err);
+            rc = db_end(meta, doom(meta, among, count, mark, &rows, err), err);
     } while (db_again(rc, &tries));
     if (rc == OD_OK)
         *out = rows;

@@ -264,6 +264,24 @@ od_storage_code od_store_gc(od_store *store, int dry_run, int (*fn)(void *arg, c
     return finish(rc, &e, err);
 }
 
+od_storage_code od_store_compact(od_store *store, const char *database, int whole,
+                                 int (*fn)(void *arg, const od_storage_merge *merge), void *arg, od_storage_error *err)
+{
+    od_error e = {0};
+
+    NOT_NULL(store, err);
+    return finish(store->backend->compact(store->impl, database, whole != 0, fn, arg, &e), &e, err);
+}
+
+od_storage_code od_store_status(od_store *store, const char *database,
+                                int (*fn)(void *arg, const od_storage_status *status), void *arg, od_storage_error *err)
+{
+    od_error e = {0};
+
+    NOT_NULL(store && fn, err);
+    return finish(store->backend->status(store->impl, database, fn, arg, &e), &e, err);
+}
+
 od_storage_code od_store_verify(od_store *store, int (*fn)(void *arg, const od_storage_check *check), void *arg,
                                 od_storage_error *err)
 {

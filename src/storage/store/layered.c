@@ -67,6 +67,55 @@ od_code od_store_enlist(od_layered_store *store, od_layered_volume *volume, od_e
     return why == 0 ? OD_OK : od_fail_errno(err, OD_E_IO, why, "cannot start the thread that renews leases");
 }
 
+void od_store_ready(od_layered_store *store, od_layered_volume *volume)
+{
+    pthread_mutex_lock(&store->lock);
+    volume->ready = true;
+    pthread_mutex_unlock(&store->lock);
+}
+
+static int stop_merging(void *arg, const od_storage_merge *merge)
+{
+    od_layered_store *store = arg;
+    bool stop;
+
+    (void)merge;
+    pthread_mutex_lock(&store->lock);
+    stop = store->stopping;
+    pthread_mutex_unlock(&store->lock);
+    return stop;
+}
+
+static void *merge_layers(void *arg)
+{
+    od_layered_store *store = arg;
+
+    pthread_mutex_lock(&store->lock);
+    for (;;) {
+        while (!store->stopping && !store->merge_wanted)
+            pthread_cond_wait(&store->wake, &store->lock);
+        if (store->stopping)
+            break;
+        store->merge_wanted = false;
+        pthread_mutex_unlock(&store->lock);
+        /* What fails is tried again after the next seal, and od_store_compact tells why. */
+        (void)!od_layered_compact(store, NULL, false, stop_merging, store, NULL);
+        pthread_mutex_lock(&store->lock);
+    }
+    pthread_mutex_unlock(&store->lock);
+    return NULL;
+}
+
+void od_store_compact_soon(od_layered_store *store)
+{
+    pthread_mutex_lock(&store->lock);
+    if (store->heartbeat && !store->merger_started)
+        store->merger_started = od_thread_create(&store->merger, merge_layers, store) == 0;
+    store->merge_wanted = true;
+    pthread_cond_broadcast(&store->wake);
+    pthread_mutex_unlock(&store->lock);
+}
+
 void od_store_delist(od_layered_store *store, const od_layered_volume *volume)
 {
     pthread_mutex_lock(&store->lock);
@@ -88,6 +137,8 @@ void od_layered_close_store(void *closed)
     pthread_mutex_unlock(&store->lock);
     if (store->started)
         pthread_join(store->thread, NULL);
+    if (store->merger_started)
+        pthread_join(store->merger, NULL);
     od_meta_close(store->meta);
     pthread_cond_destroy(&store->wake);
     pthread_mutex_destroy(&store->lock);

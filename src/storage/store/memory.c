@@ -225,6 +225,62 @@ static od_code memory_gc(void *store, bool dry_run, od_garbage_fn fn, void *arg,
     return OD_OK; /* what is dropped is gone at once */
 }
 
+static od_code memory_compact(void *arg, const char *name, bool whole, od_merge_fn fn, void *fn_arg, od_error *err)
+{
+    memory_store *store = arg;
+    bool there;
+
+    (void)whole;
+    (void)fn;
+    (void)fn_arg;
+    pthread_mutex_lock(&store->lock);
+    there = name == NULL || database_named(store, name) != NULL;
+    pthread_mutex_unlock(&store->lock);
+    return there ? OD_OK : no_database(name, err); /* there are no layers */
+}
+
+static od_storage_status status_of(const memory_store *store, const database *of)
+{
+    od_storage_status status = {.database = of->name, .has_writer = of->written};
+
+    for (size_t i = 0; i < store->snapshot_count; i++)
+        status.snapshots += strcmp(store->snapshots[i].database, of->name) == 0;
+    return status;
+}
+
+/* The first name behind AFTER; NULL: there is none. */
+static const database *next_database(const memory_store *store, const char *after)
+{
+    const database *next = NULL;
+
+    for (size_t i = 0; i < store->database_count; i++) {
+        const database *d = store->databases[i];
+
+        if (strcmp(d->name, after) > 0 && (next == NULL || strcmp(d->name, next->name) < 0))
+            next = d;
+    }
+    return next;
+}
+
+static od_code memory_status(void *arg, const char *name, od_status_fn fn, void *fn_arg, od_error *err)
+{
+    memory_store *store = arg;
+    const database *at;
+    od_code rc = OD_OK;
+
+    pthread_mutex_lock(&store->lock);
+    at = name != NULL ? database_named(store, name) : next_database(store, "");
+    if (name != NULL && at == NULL)
+        rc = no_database(name, err);
+    while (at != NULL) {
+        const od_storage_status status = status_of(store, at);
+
+        at = fn(fn_arg, &status) == 0 && name == NULL ? next_database(store, at->name) : NULL;
+    }
+    pthread_mutex_unlock(&store->lock);
+    return rc;
+}
+
 static od_code memory_verify(void *store, od_check_fn fn, void *arg, od_error *err)
 {
     (void)store;
@@ -511,6 +567,8 @@ const od_backend od_memory_backend = {
     .drop = memory_drop,
     .clone = memory_clone,
     .gc = memory_gc,
+    .compact = memory_compact,
+    .status = memory_status,
     .verify = memory_verify,
     .open = memory_open,
     .open_snapshot = memory_open_snapshot,

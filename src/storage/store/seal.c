@@ -204,5 +204,7 @@ od_code od_layered_seal(void *arg, od_uuid *snapshot, od_error *err)
         rc = seal(volume, snapshot, err);
     pthread_mutex_unlock(&volume->append);
     pthread_mutex_unlock(&volume->syncing);
+    if (rc == OD_OK)
+        od_store_compact_soon(volume->store);
     return rc;
 }

@@ -1,4 +1,4 @@
-#include "storage/store/volume.h"
+#include "storage/store/merge.h"
 
 #include <errno.h>
 #include <string.h>
@@ -46,12 +46,25 @@ static od_code bury(const od_layered_store *store, const od_layer_row *row, od_e
     return od_meta_bury(store->meta, row->id, err);
 }
 
+od_code od_run_retire(od_layered_store *store, const od_layer_row *run, size_t count, od_error *err)
+{
+    od_layer_rows rows;
+    od_code rc = od_meta_doom(store->meta, run, count, true, &rows, err);
+
+    if (rc != OD_OK)
+        return rc;
+    for (size_t i = 0; rc == OD_OK && i < rows.count; i++)
+        rc = bury(store, &rows.rows[i], err);
+    od_layer_rows_release(&rows);
+    return rc;
+}
+
 od_code od_layered_gc(void *arg, bool dry_run, od_garbage_fn fn, void *fn_arg, uint64_t *bytes, od_error *err)
 {
     od_layered_store *store = arg;
     od_layer_rows rows;
     bool stop = false;
-    od_code rc = od_meta_doom(store->meta, !dry_run, &rows, err);
+    od_code rc = od_meta_doom(store->meta, NULL, 0, !dry_run, &rows, err);
 
     if (rc != OD_OK)
         return rc;

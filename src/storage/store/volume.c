@@ -75,6 +75,7 @@ static od_code open_writer(od_layered_store *store, const char *database, bool c
         give_back(volume, io->point(io->ctx, "close") == 0, volume->lease.released);
         return rc;
     }
+    od_store_ready(store, volume);
     *out = volume;
     return OD_OK;
 }
@@ -379,6 +380,8 @@ const od_backend od_layered_backend = {
     .drop = od_layered_drop,
     .clone = od_layered_clone,
     .gc = od_layered_gc,
+    .compact = od_layered_compact,
+    .status = od_layered_status,
     .verify = od_layered_verify,
     .open = layered_open,
     .open_snapshot = layered_open_snapshot,

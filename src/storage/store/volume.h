@@ -40,6 +40,9 @@ typedef struct {
     pthread_cond_t wake;
     pthread_t thread;
     bool started;
+    pthread_t merger;
+    bool merger_started;
+    bool merge_wanted;
     bool stopping;
     od_layered_volume *volumes;
 } od_layered_store;
@@ -79,6 +82,9 @@ OD_MUST_CHECK od_code od_layered_drop(void *store, od_uuid snapshot, od_error *e
 OD_MUST_CHECK od_code od_layered_clone(void *store, od_uuid snapshot, const char *database, od_error *err);
 /* From now on, or not any more, the thread renews what VOLUME holds. */
 OD_MUST_CHECK od_code od_store_enlist(od_layered_store *store, od_layered_volume *volume, od_error *err);
+void od_store_ready(od_layered_store *store, od_layered_volume *volume); /* it is loaded */
+/* Something was sealed: a thread of the store's merges what pays, unless the store has no such thread. */
+void od_store_compact_soon(od_layered_store *store);
 void od_store_delist(od_layered_store *store, const od_layered_volume *volume);
 
 /* ---- layers.c: files of layers ---- */
@@ -148,6 +154,12 @@ OD_MUST_CHECK od_code od_volume_freeze(od_layered_volume *volume, const od_open_
 OD_MUST_CHECK od_code od_volume_advance(od_layered_volume *volume, od_uuid parent, const od_layer_row *old,
                                         const od_uuid *snapshot, od_error *err);
 OD_MUST_CHECK od_code od_layered_seal(void *volume, od_uuid *snapshot, od_error *err);
+
+/* ---- compact.c ---- */
+
+OD_MUST_CHECK od_code od_layered_compact(void *store, const char *database, bool whole, od_merge_fn fn, void *arg,
+                                         od_error *err);
+OD_MUST_CHECK od_code od_layered_status(void *store, const char *database, od_status_fn fn, void *arg, od_error *err);
 
 /* ---- upkeep.c ---- */
 

@@ -282,7 +282,9 @@ static od_storage_code step(model *m)
         return od_store_gc(m->store, (int)roll(m, 2), NULL, NULL, NULL, NULL);
     if (what < 17)
         return od_store_verify(m->store, NULL, NULL, NULL);
-    if (!pick(m, &file, &size) || what < 22) {
+    if (what < 19)
+        return od_store_compact(m->store, NULL, (int)roll(m, 2), NULL, NULL, NULL);
+    if (!pick(m, &file, &size) || what < 23) {
         rc = create_file(m);
     } else if (what < 40) {
         compare_some(m, file);
