@@ -13,7 +13,7 @@ namespace openduck {
 class StorageState {
 public:
 	shared_ptr<Store> OpenStore(const StorageLocation &location, bool create) {
-		return stores.Open(location.data_dir, location.lease_ms, create);
+		return stores.Open(location, create);
 	}
 	//! The volume of the ATTACH whose database file has that path; nullptr: there is none.
 	shared_ptr<Volume> Attached(const string &volume_path);

@@ -16,6 +16,34 @@ bool StorageLocation::IsOne(const string &path) {
 	return StringUtil::StartsWith(path, SCHEME);
 }
 
+static constexpr const char *SQLITE = "sqlite";
+static constexpr const char *POSTGRES = "postgres-";
+
+//! The URLs that paths have numbers for: of the process, since DuckDB compares the paths of all its instances.
+static mutex postgres_lock;
+static vector<string> postgres_urls;
+
+static string MetadataOf(const string &postgres_url) {
+	lock_guard<mutex> guard(postgres_lock);
+	for (idx_t i = 0; i < postgres_urls.size(); i++) {
+		if (postgres_urls[i] == postgres_url) {
+			return POSTGRES + to_string(i + 1);
+		}
+	}
+	postgres_urls.push_back(postgres_url);
+	return POSTGRES + to_string(postgres_urls.size());
+}
+
+string StorageLocation::PostgresUrl() const {
+	lock_guard<mutex> guard(postgres_lock);
+	for (idx_t i = 0; i < postgres_urls.size(); i++) {
+		if (metadata == POSTGRES + to_string(i + 1)) {
+			return postgres_urls[i];
+		}
+	}
+	return string();
+}
+
 static uint32_t ParseLease(const string &value) {
 	char *end = nullptr;
 	auto number = std::strtoul(value.c_str(), &end, 10);
@@ -38,6 +66,8 @@ static void ParseParameter(StorageLocation &location, const string &text) {
 		location.snapshot = value;
 	} else if (key == "secret") {
 		location.secret = value;
+	} else if (key == "metadata") {
+		location.metadata = value;
 	} else if (key == "lease_ms") {
 		location.lease_ms = ParseLease(value);
 	} else if (key == "state" && (value == "sealed" || value == "synced")) {
@@ -46,7 +76,8 @@ static void ParseParameter(StorageLocation &location, const string &text) {
 		throw BinderException("openduck://: state is sealed or synced, not '%s'", value);
 	} else {
 		throw BinderException(
-		    "openduck://: unknown parameter '%s'; data_dir, snapshot, state, lease_ms and secret are known", key);
+		    "openduck://: unknown parameter '%s'; data_dir, metadata, snapshot, state, lease_ms and secret are known",
+		    key);
 	}
 }
 
@@ -67,6 +98,11 @@ StorageLocation StorageLocation::Parse(const string &path) {
 		for (auto &parameter : StringUtil::Split(text.substr(question + 1), '&')) {
 			ParseParameter(result, parameter);
 		}
+	}
+	if (!result.metadata.empty() && result.metadata != SQLITE && result.PostgresUrl().empty()) {
+		throw BinderException(
+		    "openduck://: metadata is sqlite, or what duckdb_databases() shows; the URL of a PostgreSQL belongs into a "
+		    "secret or OPENDUCK_POSTGRES_URL");
 	}
 	if (!result.state.empty() && !result.snapshot.empty()) {
 		throw BinderException("openduck://: a snapshot and a state cannot be asked for together");
@@ -104,6 +140,9 @@ static string PathOf(const StorageLocation &location, const string &file) {
 	};
 	if (!location.data_dir.empty()) {
 		add("data_dir", StringUtil::URLEncode(location.data_dir, false));
+	}
+	if (!location.metadata.empty()) {
+		add("metadata", location.metadata);
 	}
 	if (!location.snapshot.empty()) {
 		add("snapshot", StringUtil::URLEncode(location.snapshot));
@@ -145,16 +184,9 @@ static string AbsoluteDirectory(const string &directory, optional_ptr<FileOpener
 	return expanded;
 }
 
-static string DefaultDataDir(optional_ptr<FileOpener> opener) {
-	auto given = std::getenv("OPENDUCK_DATA_DIR"); // NOLINT: read while a statement runs, never written
-	if (given && given[0] != '\0') {
-		return AbsoluteDirectory(given, opener);
-	}
-	auto home = FileSystem::GetHomeDirectory(opener);
-	if (home.empty()) {
-		throw BinderException("openduck://: there is no home directory; set OPENDUCK_DATA_DIR, or write ?data_dir=DIR");
-	}
-	return AbsoluteDirectory(home + "/.openduck/data", opener);
+static string Environment(const char *name) {
+	auto value = std::getenv(name); // NOLINT: read while a statement runs, never written
+	return value ? value : "";
 }
 
 StorageLocation StorageLocation::Resolve(const string &path, optional_ptr<FileOpener> opener) {
@@ -162,10 +194,29 @@ StorageLocation StorageLocation::Resolve(const string &path, optional_ptr<FileOp
 }
 
 StorageLocation StorageLocation::Resolve(StorageLocation result, optional_ptr<FileOpener> opener) {
-	if (result.data_dir.empty()) {
-		result.data_dir = DataDirOfSecret(result, opener);
+	// What a path says that was resolved is not looked for again: secrets come and go while a database is attached.
+	if (result.data_dir.empty() || result.metadata.empty() || !result.secret.empty()) {
+		auto secret = FindStorageSecret(result, opener);
+		if (result.data_dir.empty()) {
+			result.data_dir = secret.data_dir;
+		}
+		auto url = secret.postgres_url.empty() ? Environment("OPENDUCK_POSTGRES_URL") : secret.postgres_url;
+		if (result.metadata.empty()) {
+			result.metadata = url.empty() ? SQLITE : MetadataOf(url);
+		}
 	}
-	result.data_dir = result.data_dir.empty() ? DefaultDataDir(opener) : AbsoluteDirectory(result.data_dir, opener);
+	if (result.data_dir.empty()) {
+		result.data_dir = Environment("OPENDUCK_DATA_DIR");
+	}
+	if (result.data_dir.empty()) {
+		auto home = FileSystem::GetHomeDirectory(opener);
+		if (home.empty()) {
+			throw BinderException(
+			    "openduck://: there is no home directory; set OPENDUCK_DATA_DIR, or write ?data_dir=DIR");
+		}
+		result.data_dir = home + "/.openduck/data";
+	}
+	result.data_dir = AbsoluteDirectory(result.data_dir, opener);
 	result.secret.clear();
 	return result;
 }

@@ -9,7 +9,7 @@
 namespace openduck {
 using namespace duckdb; // NOLINT: every name here is DuckDB's or ours
 
-//! openduck://NAME[/FILE][?data_dir=DIR][&snapshot=ID | &state=sealed | &state=synced][&lease_ms=N][&secret=NAME]. Values are percent-encoded.
+//! openduck://NAME[/FILE][?data_dir=DIR][&snapshot=ID | &state=sealed | &state=synced][&lease_ms=N][&secret=NAME][&metadata=sqlite]. Values are percent-encoded.
 //! DuckDB makes the names of a database's other files from the path that CanonicalizePath gave it, by a suffix before the '?': that path
 //! has the file's name and the directory, so that all files of one ATTACH are looked for in one place.
 struct StorageLocation {
@@ -21,6 +21,9 @@ struct StorageLocation {
 	//! Empty until it is resolved, then absolute.
 	string data_dir;
 	string snapshot;
+	//! "sqlite", in the directory, or "postgres-N": a number, since a path is shown and a URL may hold a password. Empty until it is
+	//! resolved.
+	string metadata;
 	//! A name of a secret, until it is resolved.
 	string secret;
 	//! For readers: "sealed" is the newest snapshot; "synced" is the last synced state, as it is without any, but of another path than
@@ -44,10 +47,12 @@ struct StorageLocation {
 	bool IsReadOnly() const {
 		return !state.empty() || !snapshot.empty();
 	}
-	//! For DuckDB: Parse of it gives the same location.
+	//! For DuckDB: Parse of it gives the same location, in this process.
 	string Path() const;
 	//! The same for all files of a database.
 	string VolumePath() const;
+	//! The URL of a PostgreSQL; empty: SQLite.
+	string PostgresUrl() const;
 	//! For messages.
 	string Name() const;
 };

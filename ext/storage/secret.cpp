@@ -10,6 +10,7 @@ namespace openduck {
 static constexpr const char *TYPE = "openduck_storage";
 static constexpr const char *PROVIDER = "config";
 static constexpr const char *DATA_DIR = "data_dir";
+static constexpr const char *POSTGRES_URL = "postgres_url";
 
 static unique_ptr<BaseSecret> CreateStorageSecret(ClientContext &context, CreateSecretInput &input) {
 	auto scope = input.scope;
@@ -18,6 +19,8 @@ static unique_ptr<BaseSecret> CreateStorageSecret(ClientContext &context, Create
 	}
 	auto secret = make_uniq<KeyValueSecret>(scope, input.type, input.provider, input.name);
 	secret->TrySetValue(DATA_DIR, input);
+	secret->TrySetValue(POSTGRES_URL, input);
+	secret->redact_keys = {POSTGRES_URL};
 	return std::move(secret);
 }
 
@@ -34,23 +37,27 @@ void RegisterStorageSecret(ExtensionLoader &loader) {
 	function.provider = PROVIDER;
 	function.function = CreateStorageSecret;
 	function.named_parameters[DATA_DIR] = LogicalType::VARCHAR;
+	function.named_parameters[POSTGRES_URL] = LogicalType::VARCHAR;
 	loader.RegisterFunction(function);
 }
 
-static string DataDirOf(const BaseSecret &secret) {
-	auto value = dynamic_cast<const KeyValueSecret &>(secret).TryGetValue(DATA_DIR);
-	return value.IsNull() ? string() : value.ToString();
+static StorageSecret ValuesOf(const BaseSecret &secret) {
+	auto text = [&](const char *key) {
+		auto value = dynamic_cast<const KeyValueSecret &>(secret).TryGetValue(key);
+		return value.IsNull() ? string() : value.ToString();
+	};
+	return {text(DATA_DIR), text(POSTGRES_URL)};
 }
 
-string DataDirOfSecret(const StorageLocation &location, optional_ptr<FileOpener> opener) {
+StorageSecret FindStorageSecret(const StorageLocation &location, optional_ptr<FileOpener> opener) {
 	auto manager = FileOpener::TryGetSecretManager(opener);
 	auto transaction = FileOpener::TryGetCatalogTransaction(opener);
 	if (!manager || !transaction) {
-		return string();
+		return StorageSecret();
 	}
 	if (location.secret.empty()) {
 		auto match = manager->LookupSecret(*transaction, location.Name(), TYPE);
-		return match.HasMatch() ? DataDirOf(match.GetSecret()) : string();
+		return match.HasMatch() ? ValuesOf(match.GetSecret()) : StorageSecret();
 	}
 	auto entry = manager->GetSecretByName(*transaction, location.secret);
 	if (!entry) {
@@ -60,7 +67,7 @@ string DataDirOfSecret(const StorageLocation &location, optional_ptr<FileOpener>
 		throw BinderException("secret \"%s\" is of type \"%s\", not \"%s\"", location.secret, entry->secret->GetType(),
 		                      TYPE);
 	}
-	return DataDirOf(*entry->secret);
+	return ValuesOf(*entry->secret);
 }
 
 } // namespace openduck

@@ -10,7 +10,13 @@
 namespace openduck {
 
 void RegisterStorageSecret(ExtensionLoader &loader);
-//! The directory that the secret of LOCATION gives: of the one it names, or of the one whose scope fits best. Empty: there is none.
-string DataDirOfSecret(const StorageLocation &location, optional_ptr<FileOpener> opener);
+//! What is not given is empty.
+struct StorageSecret {
+	string data_dir;
+	string postgres_url;
+};
+
+//! The secret that LOCATION names, or the one whose scope fits best, if there is one.
+StorageSecret FindStorageSecret(const StorageLocation &location, optional_ptr<FileOpener> opener);
 
 } // namespace openduck

@@ -30,13 +30,18 @@ static void MakeDirectory(const string &directory) {
 	}
 }
 
-Store::Store(const string &directory_p, uint32_t lease_ms, bool create) : directory(directory_p) {
+Store::Store(const StorageLocation &location, bool create) : directory(location.data_dir) {
 	if (create) {
 		MakeDirectory(directory);
 	}
+	auto postgres_url = location.PostgresUrl();
+	od_storage_options options = {};
+	options.directory = directory.c_str();
+	options.lease_ms = location.lease_ms;
+	options.postgres_url = postgres_url.empty() ? nullptr : postgres_url.c_str();
 	od_storage_error err = {};
-	if (od_store_open(directory.c_str(), lease_ms, &handle, &err) != OD_STORAGE_OK) {
-		ThrowStorageError(err, "cannot open the data directory '" + directory + "'");
+	if (od_store_open_options(&options, &handle, &err) != OD_STORAGE_OK) {
+		ThrowStorageError(err, "cannot open the store in '" + directory + "'");
 	}
 }
 
@@ -44,12 +49,12 @@ Store::~Store() {
 	od_store_close(handle, nullptr);
 }
 
-shared_ptr<Store> Stores::Open(const string &directory, uint32_t lease_ms, bool create) {
+shared_ptr<Store> Stores::Open(const StorageLocation &location, bool create) {
 	lock_guard<mutex> guard(lock);
-	auto &entry = open[directory + '\n' + to_string(lease_ms)];
+	auto &entry = open[location.data_dir + '\n' + location.metadata + '\n' + to_string(location.lease_ms)];
 	auto result = entry.lock();
 	if (!result) {
-		result = make_shared_ptr<Store>(directory, lease_ms, create);
+		result = make_shared_ptr<Store>(location, create);
 		entry = result;
 	}
 	return result;

@@ -16,7 +16,7 @@ namespace openduck {
 class Store {
 public:
 	//! CREATE: its directory is made if there is none. IOException otherwise.
-	Store(const string &directory, uint32_t lease_ms, bool create);
+	Store(const StorageLocation &location, bool create);
 	~Store();
 	Store(const Store &) = delete;
 	Store &operator=(const Store &) = delete;
@@ -30,10 +30,10 @@ private:
 	od_store *handle = nullptr;
 };
 
-//! The stores that are open, one for each directory and lease.
+//! The stores that are open, one for each directory, metadata and lease.
 class Stores {
 public:
-	shared_ptr<Store> Open(const string &directory, uint32_t lease_ms, bool create);
+	shared_ptr<Store> Open(const StorageLocation &location, bool create);
 
 private:
 	mutex lock;

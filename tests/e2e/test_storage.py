@@ -125,7 +125,7 @@ def test_a_database_on_openduck_is_as_one_in_a_file(tmp_path, place):
 def test_the_path_says_where_the_database_is(con, place):
     attach(con, place)
     assert rows(con, "SELECT path, readonly FROM duckdb_databases() WHERE database_name = 'm'") == [
-        ("openduck://mydb/database.duckdb?data_dir=%s" % place, False)
+        ("openduck://mydb/database.duckdb?data_dir=%s&metadata=sqlite" % place, False)
     ]
 
 
@@ -390,7 +390,7 @@ def test_the_directory_comes_from_path_secret_environment_or_home(tmp_path):
             con.execute("ATTACH '%s' AS m" % path)
             ((path,),) = con.execute("SELECT path FROM duckdb_databases() WHERE database_name = 'm'").fetchall()
             con.execute("DETACH m")
-            return path.partition("data_dir=")[2].removeprefix(sys.argv[1])
+            return path.partition("data_dir=")[2].partition("&")[0].removeprefix(sys.argv[1])
         print(where("openduck://x"))
         os.environ["OPENDUCK_DATA_DIR"] = sys.argv[1] + "/env"
         print(where("openduck://x"))
@@ -418,11 +418,52 @@ def test_the_directory_comes_from_path_secret_environment_or_home(tmp_path):
     assert done.stdout.split() == ["/.openduck/data", "/env", "/secret", "/y", "/y", "/path", "/path"], done.stderr
 
 
+def test_an_attached_database_stays_where_it_is_whatever_secrets_come(con, place, tmp_path):
+    con.execute("SET secret_directory = '%s'" % (tmp_path / "secrets"))
+    con.execute("CREATE SECRET x (TYPE openduck_storage, DATA_DIR '%s')" % place)
+    con.execute("ATTACH 'openduck://mydb' AS m")
+    con.execute("CREATE TABLE m.t AS SELECT 1 AS i")
+    con.execute(
+        "CREATE OR REPLACE SECRET x (TYPE openduck_storage, DATA_DIR '%s', POSTGRES_URL 'host=none')" % tmp_path
+    )
+    con.execute("INSERT INTO m.t VALUES (2)")
+    con.execute("CHECKPOINT m")
+    con.execute("INSERT INTO m.t VALUES (3)")
+    con.execute("DETACH m")
+    attach(con, place, metadata="sqlite")
+    assert rows(con, "FROM m.t") == [(1,), (2,), (3,)]
+    ((shown,),) = rows(con, "SELECT secret_string FROM duckdb_secrets()")
+    assert "postgres_url=redacted" in shown and "none" not in shown
+
+
+def test_metadata_in_postgresql(con, place):
+    with services.Postgres() as postgres:
+        con.execute("CREATE SECRET (TYPE openduck_storage, POSTGRES_URL '%s password=hidden')" % postgres.url)
+        attach(con, place)
+        con.execute("CREATE TABLE m.t AS FROM range(1000) r(i)")
+        snapshot, _ = seal(con)
+        con.execute("DELETE FROM m.t")
+        attach(con, place, "s", snapshot=snapshot, read_only=True)
+        assert rows(con, "SELECT (SELECT count(*) FROM m.t), (SELECT count(*) FROM s.t)") == [(0, 1000)]
+        paths = rows(con, "SELECT path FROM duckdb_databases() WHERE path LIKE 'openduck:%'")
+        assert len(paths) == 2 and all("metadata=postgres-" in path and "hidden" not in path for (path,) in paths)
+        assert not (place / "metadata.sqlite").exists()
+        with services.duck() as other:
+            other.execute("CREATE SECRET (TYPE openduck_storage, POSTGRES_URL '%s')" % postgres.url)
+            with pytest.raises(duckdb.IOException, match="'mydb' has a writer"):
+                attach(other, place)
+    with pytest.raises(duckdb.TransactionException, match="cannot sync 'openduck://mydb'") as e:
+        con.execute("INSERT INTO m.t VALUES (1)")
+    assert "hidden" not in str(e.value)
+    assert rows(con, "SELECT count(*) FROM s.t") == [(1000,)]
+
+
 @pytest.mark.parametrize(
     "path, error, text",
     [
         ("openduck://", duckdb.BinderException, "names no database"),
         ("openduck://m?date_dir=x", duckdb.BinderException, "unknown parameter 'date_dir'"),
+        ("openduck://m?metadata=postgres", duckdb.BinderException, "the URL of a PostgreSQL belongs into a secret"),
         ("openduck://m?state=old", duckdb.BinderException, "sealed or synced, not 'old'"),
         ("openduck://m?lease_ms=1s", duckdb.BinderException, "lease_ms is 100 to 3600000, not '1s'"),
         ("openduck://m?secret=none", duckdb.BinderException, 'secret "none" does not exist'),
