@@ -30,7 +30,7 @@ if [ ${#files[@]} -gt 0 ]; then
 
     analyze() {
         gcc -std=c11 -O2 -D_GNU_SOURCE -DNGHTTP2_STATICLIB -DOD_VERSION='"0"' -fanalyzer -Werror -DXXH_INLINE_ALL -Isrc -Iinclude -I. -Ibuild/fuzz/gen \
-            -isystem .deps/nghttp2/include -isystem /usr/include/postgresql -isystem .deps/duckdb/include -isystem .deps/nanoarrow/include \
+            $(pkg-config --cflags fuse3 libpq) -isystem .deps/nghttp2/include -isystem .deps/duckdb/include -isystem .deps/nanoarrow/include \
             -isystem .deps/nanoarrow/include/nanoarrow -isystem .deps/nanoarrow/src -isystem .deps/nanoarrow/flatcc/include \
             "$1" -c "$2" -o /dev/null
     }

@@ -257,12 +257,19 @@ class Answer:
 class Daemon:
     """One server process. Ready when constructed; stop() asks it to end and checks how it did."""
 
+    program = BINARY
+    says_ready = re.compile(r"^ready (https?://\S+)", re.M)
+
     def __init__(self, *args, env=None, ready=20):
         self.args = [str(a) for a in args]
         self.out = tempfile.TemporaryFile()
         self.err = tempfile.TemporaryFile()
         self.proc = subprocess.Popen(
-            [str(BINARY), *self.args], stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err, env=server_env(env)
+            [str(self.program), *self.args],
+            stdin=subprocess.DEVNULL,
+            stdout=self.out,
+            stderr=self.err,
+            env=server_env(env),
         )
         self.checked = False
         try:
@@ -282,7 +289,7 @@ class Daemon:
             self.check_reports()
 
     def _ready(self):
-        found = re.search(r"^ready (https?://\S+)", self.stdout(), re.M)
+        found = self.says_ready.search(self.stdout())
         if found:
             return found[1]
         if self.proc.poll() is not None:

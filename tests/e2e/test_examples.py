@@ -60,6 +60,7 @@ def test_every_example_has_a_test():
         "client_python.py",
         "dev_stack.sh",
         "ducklake.sh",
+        "fuse.sh",
         "federation.c",
         "hybrid.sh",
         "registration.sh",
@@ -142,6 +143,11 @@ def test_ducklake():
     assert "{tables_deleted_from=[1]}" in out
     ran = [int(n) for n in re.findall(r"(\d+) of them ran at one worker", out)]
     assert len(ran) == 2 and min(ran) > 0
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fuse"), reason="the kernel has no FUSE here")
+def test_fuse():
+    assert run([EXAMPLES / "fuse.sh"]) == "now: 100 orders\nthen: 10000 orders\n"
 
 
 def test_tls():
