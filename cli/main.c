@@ -14,9 +14,11 @@ static const struct {
     const char *name;
     int (*run)(const od_options *options);
 } commands[] = {
-    {OD_CMD_SERVE, "serve", command_serve},    {OD_CMD_GATEWAY, "gateway", command_gateway},
-    {OD_CMD_WORKER, "worker", command_worker}, {OD_CMD_QUERY, "query", command_query},
-    {OD_CMD_CANCEL, "cancel", command_cancel}, {OD_CMD_STATUS, "status", command_status},
+    {OD_CMD_SERVE, "serve", command_serve},          {OD_CMD_GATEWAY, "gateway", command_gateway},
+    {OD_CMD_WORKER, "worker", command_worker},       {OD_CMD_QUERY, "query", command_query},
+    {OD_CMD_CANCEL, "cancel", command_cancel},       {OD_CMD_STATUS, "status", command_status},
+    {OD_CMD_SNAPSHOT, "snapshot", command_snapshot}, {OD_CMD_GC, "gc", command_gc},
+    {OD_CMD_STORAGE, "storage", command_storage},
 };
 
 /* What the process was started with, for SIGHUP. */
@@ -101,6 +103,8 @@ static void hide_tokens(int argc, char **argv)
 
         if (!value)
             value = value_of("--worker-token", argv[i], next);
+        if (!value)
+            value = value_of("--postgres-url", argv[i], next);
         if (value)
             memset(value, '*', strlen(value));
     }

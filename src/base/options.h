@@ -27,7 +27,10 @@ enum {
     OD_CMD_WORKER = 1 << 2,
     OD_CMD_QUERY = 1 << 3,
     OD_CMD_CANCEL = 1 << 4,
-    OD_CMD_STATUS = 1 << 5
+    OD_CMD_STATUS = 1 << 5,
+    OD_CMD_SNAPSHOT = 1 << 6,
+    OD_CMD_GC = 1 << 7,
+    OD_CMD_STORAGE = 1 << 8
 };
 
 /* OD_OPT_MAX_IN_FLIGHT and so on. */

@@ -65,6 +65,7 @@ def test_every_example_has_a_test():
         "hybrid.sh",
         "registration.sh",
         "storage.c",  # run by the ctest storage.installed
+        "storage.sh",
         "tls.sh",
         "worker.py",
         "writing.py",
@@ -276,6 +277,19 @@ def test_worker_in_python():
         assert worker.wait(20) == 0
         with gateway.client("t-1") as c:
             assert not c.status().workers
+
+
+@pytest.mark.extension
+def test_storage():
+    out = run([EXAMPLES / "storage.sh"])
+    assert "\n2000000\n" in out, "a thousand more for 2,000 orders"
+    assert re.search(r"\n\d+,200000\n", out) and "sales\n  7 snapshots, 8 layers" in out
+    assert (
+        re.search(r"[0-9a-f-]{36}  6 layers, .* became one of ", out)
+        and "sales\n  2 snapshots, 3 layers, 0 to be" in out
+    )
+    assert "would remove 0 layers" in out and "\nremoved 1 layer, " in out and "it reads 200000" in out
+    assert ", 0 damaged\n" in out and re.search(r"\n200000,\d+\n$", out)
 
 
 def test_hybrid():

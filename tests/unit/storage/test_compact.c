@@ -21,7 +21,7 @@ typedef struct {
 static od_store *open_another(fixture *f)
 {
     od_store *store;
-    od_store_ports ports = {.options = {.directory = f->p.directory, .lease_ms = LEASE_MS},
+    od_store_ports ports = {.options = place_options(&f->p, LEASE_MS),
                             .io = &f->io.io,
                             .clock = place_clock,
                             .clock_arg = &f->p,
@@ -487,7 +487,7 @@ static void test_a_store_merges_by_itself(void **state)
 
     (void)state;
     place_begin(&p);
-    OK(od_store_open(p.directory, 0, &store, err));
+    place_open(&p, 0, &store);
     OK(od_volume_open(store, "db", OD_VOLUME_CREATE, &volume, err));
     OK(od_volume_create(volume, "f", &file, err));
     for (unsigned i = 0; i < 30; i++) {
@@ -507,7 +507,7 @@ static void test_a_store_merges_by_itself(void **state)
 }
 
 typedef struct {
-    const char *directory;
+    const place *p;
     atomic_bool stop;
     atomic_int rounds;
 } side;
@@ -517,7 +517,7 @@ static void *merge_and_collect(void *arg)
     side *h = arg;
     od_store *store;
 
-    OK(od_store_open(h->directory, 0, &store, err));
+    place_open(h->p, 0, &store);
     while (!atomic_load(&h->stop)) {
         od_storage_code rc = od_store_compact(store, NULL, 1, NULL, NULL, NULL);
 
@@ -535,7 +535,7 @@ static void *read_all(void *arg)
     side *h = arg;
     od_store *store;
 
-    OK(od_store_open(h->directory, 0, &store, err));
+    place_open(h->p, 0, &store);
     while (!atomic_load(&h->stop)) {
         od_volume *volume;
         uint64_t file;
@@ -570,8 +570,8 @@ static void test_merging_beside_a_writer_and_readers(void **state)
 
     (void)state;
     place_begin(&p);
-    merger.directory = reader.directory = p.directory;
-    OK(od_store_open(p.directory, 0, &store, err));
+    merger.p = reader.p = &p;
+    place_open(&p, 0, &store);
     OK(od_volume_open(store, "db", OD_VOLUME_CREATE, &volume, err));
     OK(od_volume_create(volume, "f", &file, err));
     OK(od_volume_sync(volume, err));
