@@ -10,6 +10,7 @@
 #include "server/outline.hpp"
 #include "server/read.hpp"
 #include "server/stream.hpp"
+#include "storage/register.hpp"
 
 namespace openduck {
 namespace {
@@ -144,8 +145,19 @@ bool ConfineClientOf(void *connection) {
 	}
 }
 
-const od_engine_host HOST = {ValueOf,    Flatten,       Rebind,    Describe,         Install,   SetStreamOf,
-                             SetLimitOf, ReadStatement, OutlineOf, CatalogVersionOf, ConfineOf, ConfineClientOf};
+bool ServeStorage(void *connection, char *why, size_t size) {
+	try {
+		RegisterServedStorage(*reinterpret_cast<duckdb::Connection *>(connection)->context->db);
+		return true;
+	} catch (const std::exception &ex) {
+		snprintf(why, size, "%s", duckdb::ErrorData(ex).Message().c_str());
+		return false;
+	}
+}
+
+const od_engine_host HOST = {ValueOf,     Flatten,         Rebind,        Describe,  Install,
+                             SetStreamOf, SetLimitOf,      ReadStatement, OutlineOf, CatalogVersionOf,
+                             ConfineOf,   ConfineClientOf, ServeStorage};
 
 } // namespace
 } // namespace openduck

@@ -212,31 +212,37 @@ static void Register(ExtensionLoader &loader, const StorageFunctionInfo &descrip
 	loader.RegisterFunction(set);
 }
 
-void RegisterStorageFunctions(ExtensionLoader &loader, shared_ptr<StorageState> state) {
+static StorageFunctionInfo Describe(const shared_ptr<StorageState> &state, const char *name,
+                                    rows_t (*run)(StorageFunctionInput),
+                                    vector<std::pair<const char *, LogicalType>> columns) {
+	StorageFunctionInfo info;
+	info.name = name;
+	info.columns = std::move(columns);
+	info.run = run;
+	info.state = state;
+	return info;
+}
+
+void RegisterSeal(ExtensionLoader &loader, shared_ptr<StorageState> state) {
 	auto text = LogicalType::VARCHAR;
-	auto describe = [&](const char *name, rows_t (*run)(StorageFunctionInput),
-	                    vector<std::pair<const char *, LogicalType>> columns) {
-		StorageFunctionInfo info;
-		info.name = name;
-		info.columns = std::move(columns);
-		info.run = run;
-		info.state = state;
-		return info;
-	};
 	Register(loader,
-	         describe("openduck_seal", Seal,
+	         Describe(state, "openduck_seal", Seal,
 	                  {{"database_name", text}, {"snapshot", text}, {"checkpointed", LogicalType::BOOLEAN}}),
 	         {{text}}, false);
+}
+
+void RegisterStoreFunctions(ExtensionLoader &loader, shared_ptr<StorageState> state) {
+	auto text = LogicalType::VARCHAR;
+	auto bytes = LogicalType::UBIGINT;
 	Register(loader,
-	         describe("openduck_snapshots", Snapshots,
+	         Describe(state, "openduck_snapshots", Snapshots,
 	                  {{"snapshot", text}, {"database", text}, {"layer", text}, {"created", LogicalType::TIMESTAMP}}),
 	         {{}, {text}});
-	Register(loader, describe("openduck_drop_snapshot", DropSnapshot, {{"snapshot", text}}), {{text}});
-	Register(loader, describe("openduck_clone", Clone, {{"database", text}, {"snapshot", text}}), {{text, text}});
-	Register(loader, describe("openduck_gc", Gc, {{"layer", text}, {"reason", text}, {"bytes", LogicalType::UBIGINT}}),
-	         {{}});
-	Register(loader,
-	         describe("openduck_verify", Verify, {{"layer", text}, {"problem", text}, {"bytes", LogicalType::UBIGINT}}),
+	Register(loader, Describe(state, "openduck_drop_snapshot", DropSnapshot, {{"snapshot", text}}), {{text}});
+	Register(loader, Describe(state, "openduck_clone", Clone, {{"database", text}, {"snapshot", text}}),
+	         {{text, text}});
+	Register(loader, Describe(state, "openduck_gc", Gc, {{"layer", text}, {"reason", text}, {"bytes", bytes}}), {{}});
+	Register(loader, Describe(state, "openduck_verify", Verify, {{"layer", text}, {"problem", text}, {"bytes", bytes}}),
 	         {{}});
 }
 

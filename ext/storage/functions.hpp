@@ -9,6 +9,9 @@
 
 namespace openduck {
 
-void RegisterStorageFunctions(ExtensionLoader &loader, shared_ptr<StorageState> state);
+//! openduck_seal, of an attached database.
+void RegisterSeal(ExtensionLoader &loader, shared_ptr<StorageState> state);
+//! Those that take a store, and reach what SQL names.
+void RegisterStoreFunctions(ExtensionLoader &loader, shared_ptr<StorageState> state);
 
 } // namespace openduck

@@ -53,6 +53,19 @@ static uint32_t ParseLease(const string &value) {
 	return uint32_t(number);
 }
 
+//! When external access is switched off DuckDB allows the logs of what is attached by their names, and makes these by a suffix at the very
+//! end of the path.
+static void ReadMetadata(StorageLocation &location, const string &value) {
+	location.metadata = value;
+	for (auto suffix : LOG_SUFFIXES) {
+		if (StringUtil::EndsWith(value, suffix)) {
+			location.metadata = value.substr(0, value.size() - strlen(suffix));
+			location.file += suffix;
+			return;
+		}
+	}
+}
+
 static void ParseParameter(StorageLocation &location, const string &text) {
 	auto equals = text.find('=');
 	auto key = text.substr(0, equals);
@@ -67,7 +80,7 @@ static void ParseParameter(StorageLocation &location, const string &text) {
 	} else if (key == "secret") {
 		location.secret = value;
 	} else if (key == "metadata") {
-		location.metadata = value;
+		ReadMetadata(location, value);
 	} else if (key == "lease_ms") {
 		location.lease_ms = ParseLease(value);
 	} else if (key == "state" && (value == "sealed" || value == "synced")) {
@@ -141,9 +154,6 @@ static string PathOf(const StorageLocation &location, const string &file) {
 	if (!location.data_dir.empty()) {
 		add("data_dir", StringUtil::URLEncode(location.data_dir, false));
 	}
-	if (!location.metadata.empty()) {
-		add("metadata", location.metadata);
-	}
 	if (!location.snapshot.empty()) {
 		add("snapshot", StringUtil::URLEncode(location.snapshot));
 	}
@@ -155,6 +165,10 @@ static string PathOf(const StorageLocation &location, const string &file) {
 	}
 	if (!location.secret.empty()) {
 		add("secret", StringUtil::URLEncode(location.secret));
+	}
+	// The last one: see ReadMetadata.
+	if (!location.metadata.empty()) {
+		add("metadata", location.metadata);
 	}
 	return result;
 }

@@ -8,5 +8,7 @@
 namespace openduck {
 
 void RegisterStorage(duckdb::ExtensionLoader &loader);
+//! For an instance whose SQL comes from others: ATTACH, and openduck_seal of what is attached, but nothing that takes a store's place.
+void RegisterServedStorage(duckdb::DatabaseInstance &db);
 
 } // namespace openduck

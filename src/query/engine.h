@@ -12,7 +12,7 @@
 
 typedef struct {
     const char *name; /* as clients call it */
-    const char *path; /* a file, or ":memory:" */
+    const char *path; /* a file, ":memory:", or "openduck://...", which needs a host (docs/storage.md) */
 } od_engine_database;
 
 /* A DuckLake. Other processes may have it too, unless its metadata is a DuckDB file. */
@@ -111,6 +111,8 @@ typedef struct {
      * and a duckdb_connection that is a client's has no use of their functions. False: WHY; no memory. */
     bool (*confine)(void *connection, char *why, size_t size);
     bool (*confine_client)(void *connection);
+    /* From now on the instance of a duckdb_connection opens databases at openduck://, and has openduck_seal for them. Once. False: WHY. */
+    bool (*serve_storage)(void *connection, char *why, size_t size);
 } od_engine_host;
 
 typedef struct {

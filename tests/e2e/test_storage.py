@@ -152,6 +152,20 @@ def test_temporary_files_stay_outside(con, place, tmp_path):
     assert rows(con, "SELECT count(*), sum(i) FROM sorted") == [(4000000, 4000000 * 3999999 // 2)]
 
 
+def test_without_external_access_what_is_attached_goes_on_and_nothing_else_is_reached(con, place):
+    attach(con, place)
+    con.execute("CREATE TABLE m.t AS SELECT 1 AS i")
+    con.execute("SET enable_external_access = false")
+    con.execute("INSERT INTO m.t VALUES (2)")
+    con.execute("CHECKPOINT m")
+    con.execute("INSERT INTO m.t VALUES (3)")
+    with pytest.raises(duckdb.PermissionException):
+        attach(con, place, "x", "other")
+    with pytest.raises(duckdb.PermissionException):
+        con.execute("FROM read_blob('openduck://other?data_dir=%s')" % place)
+    assert rows(con, "FROM m.t") == [(1,), (2,), (3,)]
+
+
 # ---------------------------------------------------------------- snapshots and clones
 
 

@@ -30,6 +30,17 @@ static bool in_memory(const char *path)
     return strcmp(path, ":memory:") == 0;
 }
 
+static bool is_stored(const char *path)
+{
+    return strncmp(path, "openduck://", strlen("openduck://")) == 0;
+}
+
+/* Has a folder, and room beside it. */
+static bool is_file(const char *path)
+{
+    return !in_memory(path) && !is_stored(path);
+}
+
 /* ---- opening ---- */
 
 static od_code set_option(duckdb_config config, const char *name, const char *value, od_error *err)
@@ -99,7 +110,7 @@ static od_code attach_failed(const od_engine_database *database, od_error *err)
 {
     od_error why = *err;
     od_code code = why.code;
-    if (strstr(why.message, "lock on file") != NULL)
+    if (strstr(why.message, "lock on file") != NULL || strstr(why.message, "has a writer already") != NULL)
         code = OD_E_BUSY;
     else if (strstr(why.message, "not a valid DuckDB database file") != NULL || strstr(why.message, "orrupt") != NULL ||
              strstr(why.message, "checksum") != NULL)
@@ -154,7 +165,7 @@ static od_code attach_all(duckdb_connection connection, const od_engine_options 
         od_code rc = OD_OK;
         if (database->name[0] == '\0')
             rc = od_fail(err, OD_E_INVALID, "a database without a name");
-        else if (!in_memory(database->path))
+        else if (is_file(database->path))
             rc = check_path(database, options->read_only, err);
         if (rc == OD_OK && own && !in_memory(database->path))
             rc = replace_memory(connection, database, options->read_only, err);
@@ -172,7 +183,7 @@ static od_code set_temp_directory(duckdb_connection connection, const od_engine_
     od_buf sql = {0};
     od_code rc = OD_OK;
     size_t i = 0;
-    while (i < options->database_count && in_memory(options->databases[i].path))
+    while (i < options->database_count && !is_file(options->databases[i].path))
         i++;
     if (i == options->database_count)
         return OD_OK;
@@ -216,12 +227,29 @@ static od_code install_host(const od_engine *engine, duckdb_connection connectio
     return od_duck_fail(err, why);
 }
 
+static od_code install_storage(const od_engine *engine, duckdb_connection connection, const od_engine_options *options,
+                               od_error *err)
+{
+    char why[sizeof err->message];
+    size_t i = 0;
+    while (i < options->database_count && !is_stored(options->databases[i].path))
+        i++;
+    if (i == options->database_count)
+        return OD_OK;
+    if (engine->host == NULL)
+        return od_fail(err, OD_E_NOT_IMPLEMENTED, "there is no storage for '%s' here", options->databases[i].path);
+    if (engine->host->serve_storage(connection, why, sizeof why))
+        return OD_OK;
+    return od_duck_fail(err, why);
+}
+
 static od_code prepare_instance(od_engine *engine, const od_engine_options *options, od_error *err)
 {
     od_code rc;
     duckdb_connection connection = NULL;
     if (duckdb_connect(engine->instance, &connection) == DuckDBError)
         return od_fail(err, OD_E_INTERNAL, "the database gives no connection");
+    OD_TRY(install_storage(engine, connection, options, err));
     OD_TRY(attach_all(connection, options, err));
     if (options->lake != NULL)
         OD_TRY(od_lake_attach(engine, connection, options->lake, options->read_only, err));
@@ -262,7 +290,7 @@ static od_code choose_spool_dir(od_engine *engine, const od_engine_options *opti
 {
     for (size_t i = 0; i < options->database_count; i++) {
         const char *path = options->databases[i].path, *slash = strrchr(path, '/');
-        if (in_memory(path))
+        if (!is_file(path))
             continue;
         engine->spool_dir = slash == NULL   ? od_strdup(".")
                             : slash == path ? od_strdup("/")
