@@ -49,6 +49,11 @@ static string TextParameter(const StorageFunctionInput &input, const char *key) 
 	return entry == input.named.end() || entry->second.IsNull() ? string() : entry->second.ToString();
 }
 
+static bool Flag(const StorageFunctionInput &input, const char *key) {
+	auto entry = input.named.find(key);
+	return entry != input.named.end() && !entry->second.IsNull() && entry->second.GetValue<bool>();
+}
+
 //! The store that a call without a database is about.
 static StorageLocation StoreLocation(const StorageFunctionInput &input) {
 	StorageLocation location;
@@ -126,8 +131,6 @@ static rows_t Clone(StorageFunctionInput input) {
 
 static rows_t Gc(StorageFunctionInput input) {
 	rows_t rows;
-	auto entry = input.named.find("dry_run");
-	auto dry_run = entry != input.named.end() && !entry->second.IsNull() && entry->second.GetValue<bool>();
 	auto store = OpenStore(input, StoreLocation(input));
 	auto add = [](void *arg, const od_storage_garbage *garbage) {
 		static_cast<rows_t *>(arg)->push_back(
@@ -135,8 +138,56 @@ static rows_t Gc(StorageFunctionInput input) {
 		return 0;
 	};
 	od_storage_error err = {};
-	Check(od_store_gc(store->Handle(), dry_run, add, &rows, nullptr, &err), err, "cannot collect garbage");
+	Check(od_store_gc(store->Handle(), Flag(input, "dry_run"), add, &rows, nullptr, &err), err,
+	      "cannot collect garbage");
 	return rows;
+}
+
+//! NULL: there is nothing to compare with.
+static Value Ratio(uint64_t of, uint64_t to) {
+	return to == 0 ? Value(LogicalType::DOUBLE) : Value::DOUBLE(double(of) / double(to));
+}
+
+static rows_t Storage(StorageFunctionInput input) {
+	rows_t rows;
+	auto one = !input.arguments.empty();
+	auto location = one ? DatabaseLocation(input, input.arguments[0].ToString()) : StoreLocation(input);
+	auto store = OpenStore(input, location);
+	auto add = [](void *arg, const od_storage_status *status) {
+		static_cast<rows_t *>(arg)->push_back(
+		    {Value(status->database), Value::BOOLEAN(status->has_writer != 0), Value::UBIGINT(status->snapshots),
+		     Value::UBIGINT(status->layers), Value::UBIGINT(status->mergeable), Value::UBIGINT(status->stored_bytes),
+		     Value::UBIGINT(status->data_bytes), Ratio(status->stored_bytes, status->data_bytes),
+		     Ratio(status->read_bytes, status->data_bytes)});
+		return 0;
+	};
+	od_storage_error err = {};
+	Check(od_store_status(store->Handle(), one ? location.database.c_str() : nullptr, add, &rows, &err), err,
+	      "cannot look at the layers in '" + location.data_dir + "'");
+	return rows;
+}
+
+static rows_t Compact(StorageFunctionInput input) {
+	struct Merges {
+		ClientContext &context;
+		rows_t rows;
+	} merges {input.context, {}};
+	auto one = !input.arguments.empty();
+	auto location = one ? DatabaseLocation(input, input.arguments[0].ToString()) : StoreLocation(input);
+	auto store = OpenStore(input, location);
+	auto add = [](void *arg, const od_storage_merge *merge) {
+		auto &to = *static_cast<Merges *>(arg);
+		if (merge->done) {
+			to.rows.push_back({Value(merge->layer), Value::UBIGINT(merge->layers), Value::UBIGINT(merge->bytes_before),
+			                   Value::UBIGINT(merge->bytes_after)});
+		}
+		return to.context.interrupted ? 1 : 0;
+	};
+	od_storage_error err = {};
+	Check(od_store_compact(store->Handle(), one ? location.database.c_str() : nullptr, Flag(input, "whole"), add,
+	                       &merges, &err),
+	      err, "cannot merge layers");
+	return merges.rows;
 }
 
 static rows_t Verify(StorageFunctionInput input) {
@@ -194,7 +245,7 @@ static void Scan(ClientContext &context, TableFunctionInput &input, DataChunk &o
 }
 
 static void Register(ExtensionLoader &loader, const StorageFunctionInfo &description,
-                     const vector<vector<LogicalType>> &overloads, bool of_a_store = true) {
+                     const vector<vector<LogicalType>> &overloads, const char *flag = nullptr, bool of_a_store = true) {
 	auto info = make_shared_ptr<StorageFunctionInfo>(description);
 	TableFunctionSet set(info->name);
 	for (auto &arguments : overloads) {
@@ -204,8 +255,8 @@ static void Register(ExtensionLoader &loader, const StorageFunctionInfo &descrip
 			function.named_parameters["data_dir"] = LogicalType::VARCHAR;
 			function.named_parameters["secret"] = LogicalType::VARCHAR;
 		}
-		if (info->run == Gc) {
-			function.named_parameters["dry_run"] = LogicalType::BOOLEAN;
+		if (flag) {
+			function.named_parameters[flag] = LogicalType::BOOLEAN;
 		}
 		set.AddFunction(function);
 	}
@@ -228,12 +279,12 @@ void RegisterSeal(ExtensionLoader &loader, shared_ptr<StorageState> state) {
 	Register(loader,
 	         Describe(state, "openduck_seal", Seal,
 	                  {{"database_name", text}, {"snapshot", text}, {"checkpointed", LogicalType::BOOLEAN}}),
-	         {{text}}, false);
+	         {{text}}, nullptr, false);
 }
 
 void RegisterStoreFunctions(ExtensionLoader &loader, shared_ptr<StorageState> state) {
 	auto text = LogicalType::VARCHAR;
-	auto bytes = LogicalType::UBIGINT;
+	auto number = LogicalType::UBIGINT;
 	Register(loader,
 	         Describe(state, "openduck_snapshots", Snapshots,
 	                  {{"snapshot", text}, {"database", text}, {"layer", text}, {"created", LogicalType::TIMESTAMP}}),
@@ -241,9 +292,26 @@ void RegisterStoreFunctions(ExtensionLoader &loader, shared_ptr<StorageState> st
 	Register(loader, Describe(state, "openduck_drop_snapshot", DropSnapshot, {{"snapshot", text}}), {{text}});
 	Register(loader, Describe(state, "openduck_clone", Clone, {{"database", text}, {"snapshot", text}}),
 	         {{text, text}});
-	Register(loader, Describe(state, "openduck_gc", Gc, {{"layer", text}, {"reason", text}, {"bytes", bytes}}), {{}});
-	Register(loader, Describe(state, "openduck_verify", Verify, {{"layer", text}, {"problem", text}, {"bytes", bytes}}),
-	         {{}});
+	Register(loader, Describe(state, "openduck_gc", Gc, {{"layer", text}, {"reason", text}, {"bytes", number}}), {{}},
+	         "dry_run");
+	Register(loader,
+	         Describe(state, "openduck_compact", Compact,
+	                  {{"layer", text}, {"layers", number}, {"bytes_before", number}, {"bytes_after", number}}),
+	         {{}, {text}}, "whole");
+	Register(loader,
+	         Describe(state, "openduck_storage", Storage,
+	                  {{"database", text},
+	                   {"has_writer", LogicalType::BOOLEAN},
+	                   {"snapshots", number},
+	                   {"layers", number},
+	                   {"mergeable", number},
+	                   {"stored_bytes", number},
+	                   {"data_bytes", number},
+	                   {"space", LogicalType::DOUBLE},
+	                   {"reading", LogicalType::DOUBLE}}),
+	         {{}, {text}});
+	Register(loader,
+	         Describe(state, "openduck_verify", Verify, {{"layer", text}, {"problem", text}, {"bytes", number}}), {{}});
 }
 
 } // namespace openduck

@@ -230,12 +230,34 @@ def test_garbage_goes_when_its_snapshot_has_gone(con, place):
     kept, _ = seal(con, "m")
     con.execute("DETACH c")
     con.execute("CALL openduck_drop_snapshot('%s', data_dir := '%s')" % (snapshot, place))
-    assert rows(con, "FROM openduck_gc(data_dir := '%s')" % place) == []
-    assert [row[1] for row in rows(con, "FROM openduck_verify(data_dir := '%s')" % place)].count(None) >= 3
+    # Layers are merged meanwhile, and those that they replace go.
+    services.wait_until(lambda: rows(con, "FROM openduck_gc(data_dir := '%s')" % place) == [], 20, "no garbage is left")
+    checked = rows(con, "FROM openduck_verify(data_dir := '%s')" % place)
+    assert checked and all(problem is None for _, problem, _ in checked)
     for id, total in ((mine, -4999950000), (kept, 4999950000)):
         attach(con, place, "s", snapshot=id, read_only=True)
         assert rows(con, "SELECT sum(i) FROM s.t") == [(total,)]
         con.execute("DETACH s")
+
+
+def test_layers_and_amplification_are_told_and_merging_lessens_them(con, place):
+    attach(con, place)
+    con.execute("CREATE TABLE m.t AS SELECT i FROM range(100000) r(i)")
+    for number in range(3):
+        con.execute("UPDATE m.t SET i = i + 1")
+        snapshot, _ = seal(con)
+        if number < 2:
+            con.execute("CALL openduck_drop_snapshot('%s', data_dir := '%s')" % (snapshot, place))
+    con.execute("FROM openduck_compact('m', whole := true)").fetchall()
+    columns = "database, has_writer, snapshots, layers, mergeable, stored_bytes >= data_bytes, space > 1, reading > 1"
+    ((name, writer, snapshots, layers, mergeable, more, space, reading),) = rows(
+        con, "SELECT %s FROM openduck_storage('m')" % columns
+    )
+    assert (name, writer, snapshots, more, space) == ("mydb", True, 1, True, True)
+    assert layers <= 3 and mergeable == 0 and reading is not None
+    assert rows(con, "SELECT database FROM openduck_storage(data_dir := '%s')" % place) == [("mydb",)]
+    attach(con, place, "s", snapshot=snapshot, read_only=True)
+    assert same(con, "m.t", "s.t")
 
 
 def test_a_seal_takes_no_part_of_a_transaction(con, place):
