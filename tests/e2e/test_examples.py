@@ -63,6 +63,7 @@ def test_every_example_has_a_test():
         "fuse.sh",
         "federation.c",
         "hybrid.sh",
+        "ingest_and_seal.py",
         "registration.sh",
         "storage.c",  # run by the ctest storage.installed
         "storage.sh",
@@ -290,6 +291,13 @@ def test_storage():
     )
     assert "would remove 0 layers" in out and "\nremoved 1 layer, " in out and "it reads 200000" in out
     assert ", 0 damaged\n" in out and re.search(r"\n200000,\d+\n$", out)
+
+
+def test_ingest_and_seal(tmp_path):
+    out = run([sys.executable, EXAMPLES / "ingest_and_seal.py", tmp_path / "data", services.extension_path()])
+    *snapshots, now = out.splitlines()
+    assert len(snapshots) == 3 and all(line.endswith("rows or more: ok") for line in snapshots)
+    assert int(now.split()[1]) >= 300
 
 
 def test_hybrid():
