@@ -22,9 +22,11 @@ constexpr idx_t MIN_SCAN_BYTES = idx_t(16) << 10;
 constexpr idx_t SELECTED_SHARE = 2;
 constexpr idx_t WHOLE_SHARE = 32;
 
-//! Whether some of the rows that OP could give are left out.
-bool Selects(const LogicalOperator &op) {
+//! Whether some of the rows that OP could give are left out. DELIMS are the table indexes of the DELIM_GETs of which that is known.
+bool Selects(const LogicalOperator &op, const unordered_set<idx_t> &delims) {
 	switch (op.type) {
+	case LogicalOperatorType::LOGICAL_DELIM_GET:
+		return delims.count(op.Cast<LogicalDelimGet>().table_index) > 0;
 	case LogicalOperatorType::LOGICAL_FILTER:
 	case LogicalOperatorType::LOGICAL_TOP_N:
 	case LogicalOperatorType::LOGICAL_LIMIT:
@@ -36,11 +38,27 @@ bool Selects(const LogicalOperator &op) {
 	}
 	default:
 		for (auto &child : op.children) {
-			if (Selects(*child)) {
+			if (Selects(*child, delims)) {
 				return true;
 			}
 		}
 		return false;
+	}
+}
+
+//! Finds the DELIM_GETs of OP that read a side from which rows are left out. SELECTS: so does the DELIM_JOIN around it.
+void FindSelectingDelims(LogicalOperator &op, bool selects, unordered_set<idx_t> &delims) {
+	if (op.type == LogicalOperatorType::LOGICAL_DELIM_GET && selects) {
+		delims.insert(op.Cast<LogicalDelimGet>().table_index);
+	}
+	if (op.type == LogicalOperatorType::LOGICAL_DELIM_JOIN) {
+		auto outer = op.Cast<LogicalComparisonJoin>().delim_flipped ? 1 : 0;
+		FindSelectingDelims(*op.children[outer], selects, delims);
+		FindSelectingDelims(*op.children[1 - outer], Selects(*op.children[outer], delims), delims);
+		return;
+	}
+	for (auto &child : op.children) {
+		FindSelectingDelims(*child, selects, delims);
 	}
 }
 
@@ -199,7 +217,8 @@ private:
 
 class KeyPlanner {
 public:
-	explicit KeyPlanner(ClientContext &context) : context(context) {
+	KeyPlanner(ClientContext &context, LogicalOperator &plan) : context(context) {
+		FindSelectingDelims(plan, false, delims);
 	}
 
 	void Visit(LogicalOperator &op) {
@@ -295,7 +314,7 @@ private:
 			width += MaxValue(idx_t(JoinKeys::MIN_KEY_BYTES), ValueBytes(types.back()));
 			expressions.push_back(std::move(expression));
 		}
-		auto share = Selects(*side) ? SELECTED_SHARE : WHOLE_SHARE;
+		auto share = Selects(*side, delims) ? SELECTED_SHARE : WHOLE_SHARE;
 		idx_t most = 0;
 		vector<Target> worth;
 		for (auto &target : FindTargets(join, which)) {
@@ -326,6 +345,7 @@ private:
 	}
 
 	ClientContext &context;
+	unordered_set<idx_t> delims;
 };
 
 } // namespace
@@ -333,7 +353,7 @@ private:
 void PlanJoinKeys(ClientContext &context, LogicalOperator &plan) {
 	// Joins by ranges read their sides in another order.
 	if (!Settings::Get<PreferRangeJoinsSetting>(context)) {
-		KeyPlanner(context).Visit(plan);
+		KeyPlanner(context, plan).Visit(plan);
 	}
 }
 

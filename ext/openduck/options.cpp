@@ -10,6 +10,7 @@ namespace openduck {
 
 static constexpr const char *CONNECT_TIMEOUT = "openduck_connect_timeout";
 static constexpr const char *EXECUTE_TIMEOUT = "openduck_execute_timeout";
+static constexpr const char *PUSHDOWN = "openduck_pushdown";
 
 //! Milliseconds ("5000") or an interval ("5 seconds").
 static int64_t ParseTimeout(const char *name, const Value &value) {
@@ -43,6 +44,30 @@ static void CheckExecuteTimeout(ClientContext &, SetScope, Value &parameter) {
 	ParseTimeout(EXECUTE_TIMEOUT, parameter);
 }
 
+static PushdownLevel ParsePushdown(const Value &value) {
+	auto text = value.IsNull() ? string() : StringUtil::Lower(value.ToString());
+	if (text == "off") {
+		return PushdownLevel::OFF;
+	}
+	if (text == "scan") {
+		return PushdownLevel::SCAN;
+	}
+	if (text == "full") {
+		return PushdownLevel::FULL;
+	}
+	throw InvalidInputException("%s: '%s' is none of 'off', 'scan' and 'full'", PUSHDOWN,
+	                            value.IsNull() ? "NULL" : value.ToString());
+}
+
+static void CheckPushdown(ClientContext &, SetScope, Value &parameter) {
+	ParsePushdown(parameter);
+}
+
+PushdownLevel CurrentPushdown(ClientContext &context) {
+	Value value;
+	return context.TryGetCurrentSetting(PUSHDOWN, value) ? ParsePushdown(value) : PushdownLevel::FULL;
+}
+
 static int64_t CurrentTimeout(ClientContext &context, const char *name) {
 	Value value;
 	if (!context.TryGetCurrentSetting(name, value) || value.IsNull()) {
@@ -70,6 +95,11 @@ void RegisterOptions(ExtensionLoader &loader) {
 	    EXECUTE_TIMEOUT,
 	    "longest wait for the next rows of an OpenDuck server: milliseconds or an interval; 0: no limit",
 	    LogicalType::VARCHAR, Value("5 minutes"), CheckExecuteTimeout);
+	config.AddExtensionOption(PUSHDOWN,
+	                          "what an OpenDuck server does in the client's place: 'off': choose columns; 'scan': also "
+	                          "leave out rows of a table; 'full': "
+	                          "also joins, groups and whatever else is exactly the same there",
+	                          LogicalType::VARCHAR, Value("full"), CheckPushdown);
 }
 
 } // namespace openduck

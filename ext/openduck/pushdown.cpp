@@ -6,6 +6,7 @@
 #include "duckdb/optimizer/column_binding_replacer.hpp"
 #include "duckdb/planner/binder.hpp"
 #include "duckdb/planner/expression/list.hpp"
+#include "duckdb/planner/expression_iterator.hpp"
 #include "duckdb/planner/filter/conjunction_filter.hpp"
 #include "duckdb/planner/filter/constant_filter.hpp"
 #include "duckdb/planner/filter/dynamic_filter.hpp"
@@ -15,7 +16,7 @@
 #include "duckdb/planner/filter/struct_filter.hpp"
 #include "duckdb/planner/operator/logical_distinct.hpp"
 #include "duckdb/planner/operator/logical_limit.hpp"
-#include "openduck/scan.hpp"
+#include "openduck/subplan.hpp"
 #include "openduck/table_size.hpp"
 
 namespace openduck {
@@ -152,11 +153,48 @@ column_writer_t ScanColumnWriter(LogicalGet &get, const RemoteScanBindData &bind
 	};
 }
 
-void PushdownFilters(ClientContext &, LogicalGet &get, FunctionData *bind_data,
+//! A filter that leaves out nothing. DuckDB's optimizers see that the scan selects, which its SQL does not tell them.
+static unique_ptr<TableFilter> SelectionHint() {
+	return make_uniq<OptionalFilter>(
+	    make_uniq<ExpressionFilter>(make_uniq<BoundConstantExpression>(Value::BOOLEAN(true))));
+}
+
+static bool IsSelectionHint(const TableFilter &filter) {
+	if (filter.filter_type != TableFilterType::OPTIONAL_FILTER) {
+		return false;
+	}
+	auto &child = filter.Cast<OptionalFilter>().child_filter;
+	return child && child->filter_type == TableFilterType::EXPRESSION_FILTER &&
+	       child->Cast<ExpressionFilter>().expr->GetExpressionType() == ExpressionType::VALUE_CONSTANT;
+}
+
+//! The scan has taken over FILTER, and leaves nothing for DuckDB to see.
+static void HintSelection(LogicalGet &get, const Expression &filter) {
+	if (!get.table_filters.filters.empty()) {
+		return;
+	}
+	auto &ids = get.GetColumnIds();
+	ExpressionIterator::VisitExpression<BoundColumnRefExpression>(filter, [&](const BoundColumnRefExpression &ref) {
+		auto &index = ids[ref.binding.column_index];
+		if (get.table_filters.filters.empty() && index.HasPrimaryIndex() && !index.IsVirtualColumn()) {
+			get.table_filters.PushFilter(ColumnIndex(index.GetPrimaryIndex()), SelectionHint());
+		}
+	});
+}
+
+static void DropSelectionHint(LogicalGet &get) {
+	auto &filters = get.table_filters.filters;
+	for (auto entry = filters.begin(); entry != filters.end();) {
+		entry = IsSelectionHint(*entry->second) ? filters.erase(entry) : std::next(entry);
+	}
+}
+
+void PushdownFilters(ClientContext &context, LogicalGet &get, FunctionData *bind_data,
                      vector<unique_ptr<Expression>> &filters) {
 	auto &bind = bind_data->Cast<RemoteScanBindData>();
+	bind.filters_pushed = CurrentPushdown(context) != PushdownLevel::OFF;
 	// What comes after a limit stays there.
-	if (!bind.Wrappable() || bind.limit.IsValid()) {
+	if (!bind.Wrappable() || bind.limit.IsValid() || !bind.filters_pushed) {
 		return;
 	}
 	auto writer = ScanColumnWriter(get, bind);
@@ -165,6 +203,7 @@ void PushdownFilters(ClientContext &, LogicalGet &get, FunctionData *bind_data,
 		total += filter.size();
 	}
 	vector<unique_ptr<Expression>> rest;
+	unique_ptr<Expression> pushed;
 	for (auto &filter : filters) {
 		string sql;
 		if (filter->IsVolatile() || filter->HasParameter() || filter->HasSubquery() ||
@@ -174,8 +213,12 @@ void PushdownFilters(ClientContext &, LogicalGet &get, FunctionData *bind_data,
 		}
 		total += sql.size();
 		bind.filters.push_back(std::move(sql));
+		pushed = std::move(filter);
 	}
 	filters = std::move(rest);
+	if (pushed && filters.empty()) {
+		HintSelection(get, *pushed);
+	}
 }
 
 //===--------------------------------------------------------------------===//
@@ -243,10 +286,12 @@ static void PushLimit(LogicalLimit &limit) {
 }
 
 //! BELOW_LIMIT: a LIMIT lies above, and a join above that. The join's run-time filters are not known to be right here.
-static void VisitPlan(LogicalOperator &op, bool in_join, bool below_limit) {
+static void VisitPlan(LogicalOperator &op, PushdownLevel level, bool in_join, bool below_limit) {
 	switch (op.type) {
 	case LogicalOperatorType::LOGICAL_LIMIT:
-		PushLimit(op.Cast<LogicalLimit>());
+		if (level != PushdownLevel::OFF) {
+			PushLimit(op.Cast<LogicalLimit>());
+		}
 		below_limit |= in_join;
 		break;
 	case LogicalOperatorType::LOGICAL_TOP_N:
@@ -265,7 +310,9 @@ static void VisitPlan(LogicalOperator &op, bool in_join, bool below_limit) {
 			break;
 		}
 		auto &bind = get.bind_data->Cast<RemoteScanBindData>();
-		bind.dynamic_filters = !below_limit && !bind.limit.IsValid();
+		DropSelectionHint(get);
+		bind.filters_pushed = level != PushdownLevel::OFF;
+		bind.dynamic_filters = bind.filters_pushed && !below_limit && !bind.limit.IsValid();
 		TableFilterSet by_position;
 		auto &ids = get.GetColumnIds();
 		for (auto &entry : get.table_filters.filters) {
@@ -283,15 +330,18 @@ static void VisitPlan(LogicalOperator &op, bool in_join, bool below_limit) {
 		break;
 	}
 	for (auto &child : op.children) {
-		VisitPlan(*child, in_join, below_limit);
+		VisitPlan(*child, level, in_join, below_limit);
 	}
 }
 
 static void OptimizeRemoteScans(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan) {
-	PushJoins(input, plan);
-	PlanJoinKeys(input.context, *plan);
-	PushAggregates(input, plan);
-	VisitPlan(*plan, false, false);
+	auto level = CurrentPushdown(input.context);
+	if (level == PushdownLevel::FULL) {
+		PushSubplans(input, plan, false);
+		PlanJoinKeys(input.context, *plan);
+		PushSubplans(input, plan, true);
+	}
+	VisitPlan(*plan, level, false, false);
 }
 
 static void PrepareRemoteScans(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan) {

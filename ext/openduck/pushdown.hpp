@@ -62,10 +62,4 @@ void ReplaceByScan(PlanPart part, RemoteScanSource source, string sql, vector<Re
 //! Whether the server's result is exactly the one that is made here, in whatever order the rows come.
 bool IsExactAggregate(const LogicalAggregate &aggregate);
 
-//! Has the server make the joins of PLAN whose sides are both its own, if less comes of them than the sides are.
-void PushJoins(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan);
-
-//! Has the server make the groups and aggregates of PLAN that are made of a scan's rows, if that gives exactly the same.
-void PushAggregates(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan);
-
 } // namespace openduck

@@ -166,7 +166,7 @@ bool IsSafeCast(const LogicalType &source, const LogicalType &target) {
 		return target.id() == LogicalTypeId::DOUBLE;
 	case LogicalTypeId::DECIMAL: {
 		if (target.id() != LogicalTypeId::DECIMAL) {
-			return false;
+			return target.id() == LogicalTypeId::DOUBLE;
 		}
 		auto scale = DecimalType::GetScale(source), target_scale = DecimalType::GetScale(target);
 		return target_scale >= scale &&

@@ -100,4 +100,13 @@ void RegisterOptimizer(ExtensionLoader &loader);
 int64_t ConnectTimeoutMs(ClientContext &context);
 int64_t ExecuteTimeoutMs(ClientContext &context);
 
+//! What the server is asked to do in the client's place, each with what stands before it.
+enum class PushdownLevel : uint8_t {
+	OFF,  // choose columns
+	SCAN, // leave out rows of a table
+	FULL  // whatever is exactly the same there
+};
+//! The setting openduck_pushdown.
+PushdownLevel CurrentPushdown(ClientContext &context);
+
 } // namespace openduck

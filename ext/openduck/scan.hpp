@@ -23,6 +23,8 @@ public:
 	vector<string> filters;
 	//! Rows that are needed at most.
 	optional_idx limit;
+	//! Whether the server may be asked to leave out rows.
+	bool filters_pushed = true;
 	//! False if a join's run-time filter must not reach below a LIMIT that lies between them.
 	bool dynamic_filters = false;
 	//! Keys of joins that are sent along once they are known.
@@ -63,9 +65,9 @@ struct RemoteScanPlan {
 RemoteScanPlan PlanRemoteScan(const RemoteScanBindData &bind, const vector<ColumnIndex> &column_ids,
                               const vector<idx_t> &projection_ids, optional_ptr<const TableFilterSet> filters,
                               bool optional_filters, const vector<string> &conditions = vector<string>());
-//! " FROM ... WHERE ...": all rows that BIND and FILTERS (by column) leave; empty if the server cannot apply all of them. BIND is
-//! Wrappable, and has no limit.
-string ScanFromSql(const RemoteScanBindData &bind, const TableFilterSet &filters);
+//! What stands behind FROM, and the CONDITIONS behind WHERE, so that all rows come that BIND and FILTERS (by column) leave. Empty if the
+//! server cannot apply all of them. BIND is Wrappable, and has no limit.
+string ScanFromSql(const RemoteScanBindData &bind, const TableFilterSet &filters, vector<string> &conditions);
 //! True if the server can apply all of FILTERS (by column).
 bool CanPushAll(const RemoteScanBindData &bind, const TableFilterSet &filters);
 

@@ -15,6 +15,7 @@ unique_ptr<FunctionData> RemoteScanBindData::Copy() const {
 	result->subquery = subquery;
 	result->filters = filters;
 	result->limit = limit;
+	result->filters_pushed = filters_pushed;
 	result->dynamic_filters = dynamic_filters;
 	result->key_filters = key_filters;
 	result->planned_sql = planned_sql;
@@ -137,11 +138,12 @@ RemoteScanPlan PlanRemoteScan(const RemoteScanBindData &bind, const vector<Colum
 			auto id = column_ids[entry.first].GetPrimaryIndex();
 			string sql;
 			auto written = FilterSql::IMPOSSIBLE;
+			auto local = verbatim || !bind.filters_pushed;
 			if (HasContent(id)) {
 				written = TableFilterToSql(*entry.second, ScanColumnSql(bind, id), ScanColumnType(bind, id),
-				                           optional_filters && !verbatim, sql);
+				                           optional_filters && !local, sql);
 			}
-			if (written == FilterSql::WRITTEN && !verbatim) {
+			if (written == FilterSql::WRITTEN && !local) {
 				conditions.push_back(std::move(sql));
 			} else if (written != FilterSql::NOT_NEEDED) {
 				AddLocalFilter(bind, plan, ids, id, *entry.second);
@@ -171,8 +173,8 @@ RemoteScanPlan PlanRemoteScan(const RemoteScanBindData &bind, const vector<Colum
 	return plan;
 }
 
-string ScanFromSql(const RemoteScanBindData &bind, const TableFilterSet &filters) {
-	auto conditions = bind.filters;
+string ScanFromSql(const RemoteScanBindData &bind, const TableFilterSet &filters, vector<string> &conditions) {
+	conditions = bind.filters;
 	for (auto &entry : filters.filters) {
 		string sql;
 		auto written = !HasContent(entry.first) ? FilterSql::IMPOSSIBLE
@@ -185,7 +187,7 @@ string ScanFromSql(const RemoteScanBindData &bind, const TableFilterSet &filters
 			conditions.push_back(std::move(sql));
 		}
 	}
-	return FromWhere(bind, conditions);
+	return FromItem(bind);
 }
 
 bool CanPushAll(const RemoteScanBindData &bind, const TableFilterSet &filters) {

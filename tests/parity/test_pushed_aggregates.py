@@ -1,6 +1,7 @@
 """Groups and aggregates of a remote table, which the server makes where that gives exactly the same."""
 
 import collections
+import re
 
 import duckdb
 import pytest
@@ -43,7 +44,8 @@ def check(con, sql):
     here = con.execute(sql.format("twin"))
     assert types == [str(d[1]) for d in here.description]
     assert got == collections.Counter(map(repr, here.fetchall())), sql
-    return any("(" in s.split(" FROM ")[0] or "GROUP BY" in s for s in services.remote_sql(con, sql.format("cloud")))
+    sent = services.remote_sql(con, sql.format("cloud"))
+    return any(re.search(r"\b(count|sum|avg|min|max)\(|GROUP BY", s) for s in sent)
 
 
 @pytest.mark.parametrize("name", TYPES)
@@ -74,6 +76,7 @@ def test_types(con, name):
         "SELECT g, m FROM (SELECT g, sum(i) AS m FROM {0}.wide GROUP BY g) WHERE m > 600000 ORDER BY m",
         "SELECT w.i FROM {0}.wide w WHERE w.p > (SELECT avg(p) FROM {0}.wide)",
         "SELECT sum(m) FROM (SELECT max(i) AS m FROM {0}.wide GROUP BY s)",
+        "SELECT sum(i) FROM (FROM {0}.wide ORDER BY i LIMIT 10)",
         "SELECT s, max(i) FROM {0}.wide GROUP BY s UNION ALL SELECT s, min(i) FROM {0}.none GROUP BY s",
     ],
 )
@@ -90,7 +93,6 @@ def test_made_there(con, sql):
         "SELECT g, median(i) FROM {0}.wide GROUP BY g",
         "SELECT g, s, sum(i) FROM {0}.wide GROUP BY CUBE (g, s)",
         "SELECT g, grouping(g), sum(i) FROM {0}.wide GROUP BY g",
-        "SELECT sum(i) FROM (FROM {0}.wide ORDER BY i LIMIT 10)",
         "SELECT max(s COLLATE NOCASE) FROM {0}.wide",
     ],
 )

@@ -1,0 +1,260 @@
+//===----------------------------------------------------------------------===//
+// openduck/pushdown_subplan.cpp: which parts of a plan the server runs
+//===----------------------------------------------------------------------===//
+#include "openduck/subplan.hpp"
+
+#include "duckdb/optimizer/optimizer.hpp"
+#include "duckdb/planner/expression/list.hpp"
+
+namespace openduck {
+
+//===--------------------------------------------------------------------===//
+// Aggregates
+//===--------------------------------------------------------------------===//
+//! Whether the result is the same in whatever order the rows come.
+static bool IsExact(const BoundAggregateExpression &aggregate) {
+	auto &name = aggregate.function.name;
+	if (name == "count_star") {
+		return aggregate.children.empty();
+	}
+	if (aggregate.children.size() != 1) {
+		return false;
+	}
+	auto &type = aggregate.children[0]->return_type;
+	if (name == "sum" || name == "avg") {
+		return type.IsIntegral() || type.id() == LogicalTypeId::DECIMAL;
+	}
+	return name == "count" || ((name == "min" || name == "max") && !TypeToSql(type).empty());
+}
+
+bool IsExactAggregate(const LogicalAggregate &aggregate) {
+	auto &sets = aggregate.grouping_sets;
+	if (!aggregate.grouping_functions.empty() ||
+	    (!sets.empty() && (sets.size() > 1 || sets[0].size() != aggregate.groups.size()))) {
+		return false;
+	}
+	for (auto &expression : aggregate.expressions) {
+		auto &bound = expression->Cast<BoundAggregateExpression>();
+		auto &catalog = bound.function.catalog_name;
+		if (!IsExact(bound) || bound.order_bys || (!catalog.empty() && catalog != SYSTEM_CATALOG) ||
+		    TypeToSql(bound.return_type).empty()) {
+			return false;
+		}
+	}
+	return true;
+}
+
+namespace {
+
+bool IsRemoteLeaf(const LogicalOperator &op) {
+	switch (op.type) {
+	case LogicalOperatorType::LOGICAL_GET:
+		return IsRemoteScan(op.Cast<LogicalGet>().function);
+	case LogicalOperatorType::LOGICAL_DELIM_GET:
+	case LogicalOperatorType::LOGICAL_CTE_REF:
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool IsRemoteTree(const LogicalOperator &op) {
+	if (op.children.empty()) {
+		return IsRemoteLeaf(op);
+	}
+	for (auto &child : op.children) {
+		if (!IsRemoteTree(*child)) {
+			return false;
+		}
+	}
+	return op.type != LogicalOperatorType::LOGICAL_EXTENSION_OPERATOR;
+}
+
+//! A scan, perhaps below projections.
+bool IsScan(const LogicalOperator &op) {
+	reference<const LogicalOperator> child = op;
+	while (child.get().type == LogicalOperatorType::LOGICAL_PROJECTION) {
+		child = *child.get().children[0];
+	}
+	return child.get().type == LogicalOperatorType::LOGICAL_GET;
+}
+
+//! count(*) alone, which a scan does by itself.
+bool CountsOnly(const LogicalAggregate &aggregate) {
+	if (!aggregate.groups.empty() || !IsScan(*aggregate.children[0])) {
+		return false;
+	}
+	for (auto &expression : aggregate.expressions) {
+		auto &bound = expression->Cast<BoundAggregateExpression>();
+		if (!bound.children.empty() || bound.filter) {
+			return false;
+		}
+	}
+	return true;
+}
+
+//! Gives rows of one side, and no more than it has.
+bool IsSemiOrAnti(JoinType type) {
+	switch (type) {
+	case JoinType::SEMI:
+	case JoinType::ANTI:
+	case JoinType::RIGHT_SEMI:
+	case JoinType::RIGHT_ANTI:
+	case JoinType::MARK:
+		return true;
+	default:
+		return false;
+	}
+}
+
+class SubplanPusher {
+public:
+	SubplanPusher(Binder &binder, ClientContext &context, unique_ptr<LogicalOperator> &root, bool keys_planned)
+	    : binder(binder), context(context), root(root), keys_planned(keys_planned) {
+	}
+
+	//! The largest parts at and below PLACE. REDUCIBLE: a join above may need fewer of its rows. SUMMED: what comes of PLACE ends in
+	//! groups that the server can make.
+	void Visit(unique_ptr<LogicalOperator> &place, bool reducible, bool summed) {
+		if (place->type == LogicalOperatorType::LOGICAL_TOP_N && PushFirst(place->Cast<LogicalTopN>())) {
+			return;
+		}
+		if (IsRoot(*place) && IsRemoteTree(*place) && IsWorth(*place, reducible, summed) && Push(place)) {
+			return;
+		}
+		if (place->type == LogicalOperatorType::LOGICAL_AGGREGATE_AND_GROUP_BY) {
+			summed = IsExactAggregate(place->Cast<LogicalAggregate>()) && IsRemoteTree(*place->children[0]);
+		}
+		for (idx_t i = 0; i < place->children.size(); i++) {
+			Visit(place->children[i], IsReducible(*place, i, reducible), summed);
+		}
+	}
+
+private:
+	//! What computes a few columns is as good here.
+	static bool IsRoot(const LogicalOperator &op) {
+		return op.type != LogicalOperatorType::LOGICAL_PROJECTION && op.type != LogicalOperatorType::LOGICAL_ORDER_BY;
+	}
+
+	//! Whether the keys of a join may leave out rows of the CHILD'th side of OP.
+	static bool IsReducible(const LogicalOperator &op, idx_t child, bool reducible) {
+		switch (op.type) {
+		case LogicalOperatorType::LOGICAL_COMPARISON_JOIN: {
+			auto &join = op.Cast<LogicalComparisonJoin>();
+			idx_t ranges = 0;
+			auto drops = join.join_type == JoinType::INNER || join.join_type == JoinType::SEMI ||
+			             join.join_type == JoinType::RIGHT || join.join_type == JoinType::RIGHT_SEMI ||
+			             join.join_type == JoinType::RIGHT_ANTI;
+			return child == 0 && (reducible || (drops && join.HasEquality(ranges)));
+		}
+		case LogicalOperatorType::LOGICAL_CROSS_PRODUCT:
+			return child == 0 && reducible;
+		case LogicalOperatorType::LOGICAL_FILTER:
+		case LogicalOperatorType::LOGICAL_PROJECTION:
+		case LogicalOperatorType::LOGICAL_ORDER_BY:
+		case LogicalOperatorType::LOGICAL_DISTINCT:
+		case LogicalOperatorType::LOGICAL_AGGREGATE_AND_GROUP_BY:
+		case LogicalOperatorType::LOGICAL_UNION:
+		case LogicalOperatorType::LOGICAL_EXTENSION_OPERATOR:
+			return reducible;
+		default:
+			return false;
+		}
+	}
+
+	bool IsWorth(LogicalOperator &op, bool reducible, bool summed) {
+		switch (op.type) {
+		case LogicalOperatorType::LOGICAL_AGGREGATE_AND_GROUP_BY:
+			return (keys_planned || !reducible) && !CountsOnly(op.Cast<LogicalAggregate>());
+		case LogicalOperatorType::LOGICAL_DISTINCT:
+			return keys_planned || !reducible;
+		case LogicalOperatorType::LOGICAL_FILTER:
+		case LogicalOperatorType::LOGICAL_PROJECTION:
+		case LogicalOperatorType::LOGICAL_ORDER_BY:
+			return IsWorth(*op.children[0], reducible, summed);
+		case LogicalOperatorType::LOGICAL_MATERIALIZED_CTE:
+			return IsWorth(*op.children[1], reducible, summed);
+		case LogicalOperatorType::LOGICAL_TOP_N:
+		case LogicalOperatorType::LOGICAL_EXCEPT:
+		case LogicalOperatorType::LOGICAL_INTERSECT:
+			return true;
+		case LogicalOperatorType::LOGICAL_UNION:
+			return !op.Cast<LogicalSetOperation>().setop_all && (keys_planned || !reducible);
+		case LogicalOperatorType::LOGICAL_COMPARISON_JOIN:
+		case LogicalOperatorType::LOGICAL_DELIM_JOIN:
+		case LogicalOperatorType::LOGICAL_ANY_JOIN:
+			return summed || IsSemiOrAnti(op.Cast<LogicalJoin>().join_type) || GivesLess(op);
+		case LogicalOperatorType::LOGICAL_CROSS_PRODUCT:
+			return summed || GivesLess(op);
+		default:
+			return false;
+		}
+	}
+
+	//! Whether less is estimated to come of OP than its scans give.
+	bool GivesLess(LogicalOperator &op) {
+		op.ResolveOperatorTypes();
+		idx_t width = 1;
+		for (auto &type : op.types) {
+			width += ValueBytes(type);
+		}
+		return double(op.EstimateCardinality(context)) * double(width) <= double(ScannedBytes(op));
+	}
+
+	idx_t ScannedBytes(LogicalOperator &op) {
+		idx_t result = op.type == LogicalOperatorType::LOGICAL_GET ? ScanBytes(context, op.Cast<LogicalGet>()) : 0;
+		for (auto &child : op.children) {
+			result += ScannedBytes(*child);
+		}
+		return result;
+	}
+
+	bool Push(unique_ptr<LogicalOperator> &place) {
+		SubplanWriter writer;
+		vector<RemoteColumn> columns;
+		auto sql = writer.Write(*place, columns);
+		if (sql.empty()) {
+			return false;
+		}
+		auto single = place->type == LogicalOperatorType::LOGICAL_AGGREGATE_AND_GROUP_BY &&
+		              place->Cast<LogicalAggregate>().groups.empty();
+		ReplaceByScan({binder, root, place}, writer.Source(), std::move(sql), std::move(columns),
+		              single ? 1 : place->EstimateCardinality(context));
+		return true;
+	}
+
+	//! The server gives the first rows only; they are put in order here.
+	bool PushFirst(LogicalTopN &top) {
+		if (!IsRemoteTree(*top.children[0]) || top.limit > NumericLimits<int32_t>::Maximum() ||
+		    top.offset > NumericLimits<int32_t>::Maximum()) {
+			return false;
+		}
+		auto rows = top.limit + top.offset;
+		auto estimated = top.children[0]->EstimateCardinality(context);
+		if (top.children[0]->type == LogicalOperatorType::LOGICAL_GET && estimated <= rows) {
+			return false;
+		}
+		SubplanWriter writer;
+		vector<RemoteColumn> columns;
+		auto sql = writer.WriteFirst(*top.children[0], top.orders, rows, columns);
+		if (sql.empty()) {
+			return false;
+		}
+		estimated = MinValue(rows, estimated);
+		ReplaceByScan({binder, root, top.children[0]}, writer.Source(), std::move(sql), std::move(columns), estimated);
+		return true;
+	}
+
+	Binder &binder;
+	ClientContext &context;
+	unique_ptr<LogicalOperator> &root;
+	const bool keys_planned;
+};
+
+} // namespace
+
+void PushSubplans(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan, bool keys_planned) {
+	SubplanPusher(input.optimizer.binder, input.context, plan, keys_planned).Visit(plan, false, false);
+}
+
+} // namespace openduck

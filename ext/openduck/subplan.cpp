@@ -1,0 +1,374 @@
+//===----------------------------------------------------------------------===//
+// openduck/subplan.cpp: operators of an optimized plan as SQL
+//===----------------------------------------------------------------------===//
+#include "openduck/subplan.hpp"
+
+#include "duckdb/planner/expression/list.hpp"
+#include "duckdb/planner/expression_iterator.hpp"
+
+namespace openduck {
+
+//! No expression is longer than this before what it computes from is made an item of its own.
+static constexpr idx_t MAX_INLINED = 4096;
+
+//===--------------------------------------------------------------------===//
+// Operators
+//===--------------------------------------------------------------------===//
+//! How often EXPRESSIONS name columns of BLOCK that are computed: at most once each, or more.
+static bool ComputesTwice(const vector<unique_ptr<Expression>> &expressions, const SubplanBlock &block) {
+	unordered_map<string, idx_t> named;
+	bool twice = false;
+	for (auto &expression : expressions) {
+		ExpressionIterator::VisitExpression<BoundColumnRefExpression>(
+		    *expression, [&](const BoundColumnRefExpression &ref) {
+			    auto column = block.Find(ref.binding);
+			    twice |= column && !column->plain && (++named[column->sql] > 1 || column->sql.size() > MAX_INLINED);
+		    });
+	}
+	return twice;
+}
+
+bool SubplanWriter::WriteScan(LogicalGet &get, SubplanBlock &block) {
+	if (!IsRemoteScan(get.function) || !get.bind_data || get.extra_info.sample_options || !get.children.empty()) {
+		return false;
+	}
+	auto &bind = get.bind_data->Cast<RemoteScanBindData>();
+	if (!bind.Wrappable() || bind.limit.IsValid() || !bind.key_filters.empty() || !Accept(bind.source)) {
+		return false;
+	}
+	block.from = ScanFromSql(bind, get.table_filters, block.where);
+	if (block.from.empty()) {
+		return false;
+	}
+	get.ResolveOperatorTypes();
+	auto bindings = get.GetColumnBindings();
+	auto &ids = get.GetColumnIds();
+	for (idx_t i = 0; i < bindings.size(); i++) {
+		auto &index = ids[bindings[i].column_index];
+		if (index.IsPushdownExtract() || !index.HasPrimaryIndex()) {
+			return false;
+		}
+		auto id = index.GetPrimaryIndex();
+		SubplanColumn column {bindings[i], get.types[i], string(), true};
+		if (id == COLUMN_IDENTIFIER_EMPTY) {
+			column.sql = "CAST(NULL AS BOOLEAN)";
+			column.plain = false;
+		} else if ((IsVirtualColumn(id) && id != COLUMN_IDENTIFIER_ROW_ID) ||
+		           ScanColumnType(bind, id) != get.types[i]) {
+			return false;
+		} else {
+			column.sql = ScanColumnSql(bind, id);
+		}
+		block.columns.push_back(std::move(column));
+	}
+	return true;
+}
+
+//! first(x) and count(*), which DuckDB makes of a scalar subquery.
+static bool IsScalarSubquery(const LogicalOperator &op) {
+	if (op.type != LogicalOperatorType::LOGICAL_AGGREGATE_AND_GROUP_BY) {
+		return false;
+	}
+	auto &aggregate = op.Cast<LogicalAggregate>();
+	if (!aggregate.groups.empty() || aggregate.grouping_sets.size() > 1 || aggregate.expressions.empty() ||
+	    aggregate.expressions.size() > 2) {
+		return false;
+	}
+	auto &first = aggregate.expressions[0]->Cast<BoundAggregateExpression>();
+	if (first.function.name != "first" || first.children.size() != 1 || first.filter || first.order_bys) {
+		return false;
+	}
+	auto counts = aggregate.expressions.size() == 1 ||
+	              aggregate.expressions[1]->Cast<BoundAggregateExpression>().function.name == "count_star";
+	reference<LogicalOperator> child = *aggregate.children[0];
+	while (child.get().type == LogicalOperatorType::LOGICAL_PROJECTION) {
+		child = *child.get().children[0];
+	}
+	return counts && child.get().type == LogicalOperatorType::LOGICAL_AGGREGATE_AND_GROUP_BY &&
+	       child.get().Cast<LogicalAggregate>().groups.empty() &&
+	       child.get().Cast<LogicalAggregate>().grouping_sets.size() <= 1;
+}
+
+//! What is left of EXPRESSION over a scalar subquery that has one row: it need not be looked whether it has more.
+static const Expression &WithoutRowCheck(const Expression &expression) {
+	if (expression.GetExpressionClass() != ExpressionClass::BOUND_CASE) {
+		return expression;
+	}
+	auto &check = expression.Cast<BoundCaseExpression>();
+	if (check.case_checks.size() != 1 ||
+	    check.case_checks[0].then_expr->GetExpressionClass() != ExpressionClass::BOUND_FUNCTION ||
+	    check.case_checks[0].then_expr->Cast<BoundFunctionExpression>().function.name != "error") {
+		return expression;
+	}
+	return *check.else_expr;
+}
+
+bool SubplanWriter::WriteScalar(LogicalAggregate &aggregate, SubplanBlock &block) {
+	if (!WriteInput(*aggregate.children[0], block)) {
+		return false;
+	}
+	auto &first = aggregate.expressions[0]->Cast<BoundAggregateExpression>();
+	SubplanColumn value {ColumnBinding(aggregate.aggregate_index, 0), first.return_type, string(), false};
+	if (!WriteExpression(*first.children[0], block, value.sql)) {
+		return false;
+	}
+	block.columns = {std::move(value)};
+	if (aggregate.expressions.size() > 1) {
+		block.columns.push_back(
+		    {ColumnBinding(aggregate.aggregate_index, 1), LogicalType::BIGINT, "CAST('1' AS BIGINT)", false});
+	}
+	return true;
+}
+
+bool SubplanWriter::WriteProjection(LogicalProjection &projection, SubplanBlock &block) {
+	if (!WriteInput(*projection.children[0], block)) {
+		return false;
+	}
+	if (ComputesTwice(projection.expressions, block)) {
+		Wrap(block);
+	}
+	auto scalar = IsScalarSubquery(*projection.children[0]);
+	vector<SubplanColumn> columns;
+	for (idx_t i = 0; i < projection.expressions.size(); i++) {
+		auto &expression = scalar ? WithoutRowCheck(*projection.expressions[i]) : *projection.expressions[i];
+		SubplanColumn column {ColumnBinding(projection.table_index, i), expression.return_type, string(), false};
+		if (expression.GetExpressionClass() == ExpressionClass::BOUND_COLUMN_REF) {
+			auto child = block.Find(expression.Cast<BoundColumnRefExpression>().binding);
+			column.plain = child && child->plain;
+		}
+		if (!WriteExpression(expression, block, column.sql)) {
+			return false;
+		}
+		columns.push_back(std::move(column));
+	}
+	block.columns = std::move(columns);
+	return true;
+}
+
+bool SubplanWriter::WriteFilter(LogicalFilter &filter, SubplanBlock &block) {
+	if (!WriteInput(*filter.children[0], block)) {
+		return false;
+	}
+	for (auto &expression : filter.expressions) {
+		string sql;
+		if (!WriteExpression(*expression, block, sql)) {
+			return false;
+		}
+		block.where.push_back(std::move(sql));
+	}
+	return true;
+}
+
+//! "sum(DISTINCT x) FILTER (WHERE y)".
+static string AggregateSql(const BoundAggregateExpression &bound, const string &argument, const string &filter) {
+	auto name = bound.children.empty() ? "count" : bound.function.name;
+	return name + "(" + (bound.IsDistinct() ? "DISTINCT " : "") + argument + ")" +
+	       (filter.empty() ? "" : " FILTER (WHERE " + filter + ")");
+}
+
+bool SubplanWriter::WriteAggregate(LogicalAggregate &aggregate, SubplanBlock &block) {
+	if (IsScalarSubquery(aggregate)) {
+		return WriteScalar(aggregate, block);
+	}
+	if (!IsExactAggregate(aggregate) || !WriteInput(*aggregate.children[0], block)) {
+		return false;
+	}
+	vector<SubplanColumn> columns;
+	vector<string> groups;
+	for (idx_t i = 0; i < aggregate.groups.size(); i++) {
+		auto &group = *aggregate.groups[i];
+		string sql;
+		if (TypeToSql(group.return_type).empty() || !WriteExpression(group, block, sql)) {
+			return false;
+		}
+		groups.push_back(sql);
+		columns.push_back({ColumnBinding(aggregate.group_index, i), group.return_type, std::move(sql), false});
+	}
+	for (idx_t i = 0; i < aggregate.expressions.size(); i++) {
+		auto &bound = aggregate.expressions[i]->Cast<BoundAggregateExpression>();
+		string argument = "*", filter;
+		if ((!bound.children.empty() && !WriteExpression(*bound.children[0], block, argument)) ||
+		    (bound.filter && !WriteExpression(*bound.filter, block, filter))) {
+			return false;
+		}
+		columns.push_back({ColumnBinding(aggregate.aggregate_index, i), bound.return_type,
+		                   AggregateSql(bound, argument, filter), false});
+	}
+	block.columns = std::move(columns);
+	if (block.columns.empty()) {
+		return false;
+	}
+	block.tail = groups.empty() ? "" : " GROUP BY " + StringUtil::Join(groups, ", ");
+	block.closed = true;
+	block.qualified = false;
+	block.single = false;
+	return true;
+}
+
+bool SubplanWriter::WriteDistinct(LogicalDistinct &distinct, SubplanBlock &block) {
+	if (distinct.distinct_type != DistinctType::DISTINCT || distinct.order_by ||
+	    !WriteInput(*distinct.children[0], block) || !Restrict(distinct, block) || block.columns.empty()) {
+		return false;
+	}
+	for (auto &column : block.columns) {
+		if (TypeToSql(column.type).empty()) {
+			return false;
+		}
+	}
+	Become(block, Select(block, true));
+	return true;
+}
+
+bool SubplanWriter::WriteTopN(LogicalTopN &top, SubplanBlock &block) {
+	if (!WriteOperator(*top.children[0], block)) {
+		return false;
+	}
+	// Unqualified, the name of an output would win.
+	Qualify(block);
+	string orders;
+	if (!WriteOrders(top.orders, block, orders) || !Restrict(top, block)) {
+		return false;
+	}
+	Become(block, Select(block) + orders + " LIMIT " + to_string(top.limit) +
+	                  (top.offset ? " OFFSET " + to_string(top.offset) : ""));
+	return true;
+}
+
+bool SubplanWriter::WriteSetOperation(LogicalSetOperation &operation, SubplanBlock &block) {
+	auto word = operation.type == LogicalOperatorType::LOGICAL_UNION    ? " UNION"
+	            : operation.type == LogicalOperatorType::LOGICAL_EXCEPT ? " EXCEPT"
+	                                                                    : " INTERSECT";
+	operation.ResolveOperatorTypes();
+	vector<string> sides;
+	for (auto &child : operation.children) {
+		SubplanBlock side;
+		if (!WriteOperator(*child, side) || !Restrict(*child, side) || side.columns.size() != operation.column_count ||
+		    side.columns.empty()) {
+			return false;
+		}
+		for (idx_t i = 0; i < side.columns.size(); i++) {
+			if (side.columns[i].type != operation.types[i] || TypeToSql(operation.types[i]).empty()) {
+				return false;
+			}
+		}
+		sides.push_back(Select(side));
+	}
+	for (idx_t i = 0; i < operation.column_count; i++) {
+		block.columns.push_back({ColumnBinding(operation.table_index, i), operation.types[i], string(), false});
+	}
+	Become(block, "(" + StringUtil::Join(sides, string(")") + word + (operation.setop_all ? " ALL (" : " (")) + ")");
+	return true;
+}
+
+bool SubplanWriter::WriteMaterialized(LogicalMaterializedCTE &cte, SubplanBlock &block) {
+	SubplanBlock definition;
+	if (!WriteOperator(*cte.children[0], definition) || !Restrict(*cte.children[0], definition) ||
+	    definition.columns.size() != cte.column_count) {
+		return false;
+	}
+	auto name = Name(Select(definition));
+	ctes[cte.table_index] = make_pair(name, std::move(definition));
+	return WriteOperator(*cte.children[1], block);
+}
+
+bool SubplanWriter::WriteReference(LogicalCTERef &reference, SubplanBlock &block) {
+	auto found = ctes.find(reference.cte_index);
+	if (found == ctes.end() || reference.is_recurring || reference.correlated_columns ||
+	    found->second.second.columns.size() != reference.chunk_types.size()) {
+		return false;
+	}
+	block = Named(found->second.first, found->second.second);
+	for (idx_t i = 0; i < block.columns.size(); i++) {
+		block.columns[i].binding = ColumnBinding(reference.table_index, i);
+		if (block.columns[i].type != reference.chunk_types[i]) {
+			return false;
+		}
+	}
+	return true;
+}
+
+bool SubplanWriter::WriteInput(LogicalOperator &op, SubplanBlock &block) {
+	if (!WriteOperator(op, block)) {
+		return false;
+	}
+	if (block.closed) {
+		Wrap(block);
+	}
+	return true;
+}
+
+bool SubplanWriter::WriteOperator(LogicalOperator &op, SubplanBlock &block) {
+	switch (op.type) {
+	case LogicalOperatorType::LOGICAL_GET:
+		return WriteScan(op.Cast<LogicalGet>(), block);
+	case LogicalOperatorType::LOGICAL_PROJECTION:
+		return WriteProjection(op.Cast<LogicalProjection>(), block);
+	case LogicalOperatorType::LOGICAL_FILTER:
+		return WriteFilter(op.Cast<LogicalFilter>(), block) && Restrict(op, block);
+	case LogicalOperatorType::LOGICAL_AGGREGATE_AND_GROUP_BY:
+		return WriteAggregate(op.Cast<LogicalAggregate>(), block);
+	case LogicalOperatorType::LOGICAL_DISTINCT:
+		return WriteDistinct(op.Cast<LogicalDistinct>(), block);
+	case LogicalOperatorType::LOGICAL_TOP_N:
+		return WriteTopN(op.Cast<LogicalTopN>(), block);
+	case LogicalOperatorType::LOGICAL_ORDER_BY:
+		// Without a limit above, nobody sees it within a part of a plan.
+		return WriteOperator(*op.children[0], block) && Restrict(op, block);
+	case LogicalOperatorType::LOGICAL_UNION:
+	case LogicalOperatorType::LOGICAL_EXCEPT:
+	case LogicalOperatorType::LOGICAL_INTERSECT:
+		return WriteSetOperation(op.Cast<LogicalSetOperation>(), block);
+	case LogicalOperatorType::LOGICAL_MATERIALIZED_CTE:
+		return WriteMaterialized(op.Cast<LogicalMaterializedCTE>(), block);
+	case LogicalOperatorType::LOGICAL_CTE_REF:
+		return WriteReference(op.Cast<LogicalCTERef>(), block);
+	case LogicalOperatorType::LOGICAL_DELIM_GET:
+		return WriteDelimGet(op.Cast<LogicalDelimGet>(), block);
+	case LogicalOperatorType::LOGICAL_CROSS_PRODUCT:
+		return WriteCrossProduct(op, block) && Restrict(op, block);
+	case LogicalOperatorType::LOGICAL_ANY_JOIN:
+		return WriteAnyJoin(op.Cast<LogicalAnyJoin>(), block) && Restrict(op, block);
+	case LogicalOperatorType::LOGICAL_COMPARISON_JOIN:
+		return WriteJoin(op.Cast<LogicalComparisonJoin>(), block) && Restrict(op, block);
+	case LogicalOperatorType::LOGICAL_DELIM_JOIN:
+		return WriteDelimJoin(op.Cast<LogicalComparisonJoin>(), block) && Restrict(op, block);
+	default:
+		return false;
+	}
+}
+
+//===--------------------------------------------------------------------===//
+// Whole queries
+//===--------------------------------------------------------------------===//
+static string WithNamed(const vector<string> &named, const string &sql) {
+	return named.empty() ? sql : "WITH " + StringUtil::Join(named, ", ") + " " + sql;
+}
+
+string SubplanWriter::Write(LogicalOperator &op, vector<RemoteColumn> &columns) {
+	return WriteFirst(op, {}, 0, columns);
+}
+
+string SubplanWriter::WriteFirst(LogicalOperator &op, const vector<BoundOrderByNode> &orders, idx_t rows,
+                                 vector<RemoteColumn> &columns) {
+	SubplanBlock block;
+	if (!WriteOperator(op, block)) {
+		return string();
+	}
+	string order_sql;
+	if (!orders.empty()) {
+		Qualify(block);
+		if (!WriteOrders(orders, block, order_sql)) {
+			return string();
+		}
+		order_sql += " LIMIT " + to_string(rows);
+	}
+	if (!Restrict(op, block) || block.columns.empty()) {
+		return string();
+	}
+	for (auto &column : block.columns) {
+		columns.push_back({"c" + to_string(columns.size()), column.type});
+	}
+	return WithNamed(named, Select(block) + order_sql);
+}
+
+} // namespace openduck

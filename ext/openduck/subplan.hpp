@@ -1,0 +1,129 @@
+//===----------------------------------------------------------------------===//
+// openduck/subplan.hpp: parts of an optimized plan written back to SQL
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "openduck/scan.hpp"
+
+#include "duckdb/planner/operator/list.hpp"
+
+namespace openduck {
+
+//! A column that a part of a plan gives.
+struct SubplanColumn {
+	ColumnBinding binding;
+	LogicalType type;
+	//! Over what stands behind FROM.
+	string sql;
+	//! It is the column of a FROM item, and nothing computed.
+	bool plain = false;
+};
+
+//! A SELECT that is being put together: everything but its list.
+struct SubplanBlock {
+	//! What stands behind FROM: an item, or several that are joined from left to right; empty: there is one row without columns.
+	string from;
+	vector<string> where;
+	vector<SubplanColumn> columns;
+	//! Its columns are named with the alias of their item, so that others may be joined to it.
+	bool qualified = false;
+	//! What stands behind WHERE; and whether it can be no more than read: it is grouped, or has one row.
+	string tail;
+	bool closed = false;
+	//! It is one item.
+	bool single = false;
+	//! Its items mean the same behind "x CROSS JOIN".
+	bool appendable = true;
+
+	//! The column BINDING; null if there is none.
+	optional_ptr<const SubplanColumn> Find(const ColumnBinding &binding) const;
+	//! Nothing is computed.
+	bool IsPlain() const;
+};
+
+//! Writes one part of a plan whose scans are all of one server. What could mean something else there is not written: every
+//! function here returns false if it met such a thing.
+class SubplanWriter {
+public:
+	//! OP as one SELECT with the columns that it gives, in their order. Empty if the server cannot do it. COLUMNS are what it gives.
+	string Write(LogicalOperator &op, vector<RemoteColumn> &columns);
+	//! As Write, but only the first ROWS rows in the order of ORDERS.
+	string WriteFirst(LogicalOperator &op, const vector<BoundOrderByNode> &orders, idx_t rows,
+	                  vector<RemoteColumn> &columns);
+	//! The server of what was written.
+	const RemoteScanSource &Source() const {
+		return *source;
+	}
+
+private:
+	bool WriteOperator(LogicalOperator &op, SubplanBlock &block);
+	//! As WriteOperator, for more to be said of the rows of OP.
+	bool WriteInput(LogicalOperator &op, SubplanBlock &block);
+	bool WriteScan(LogicalGet &get, SubplanBlock &block);
+	bool WriteProjection(LogicalProjection &projection, SubplanBlock &block);
+	bool WriteFilter(LogicalFilter &filter, SubplanBlock &block);
+	bool WriteAggregate(LogicalAggregate &aggregate, SubplanBlock &block);
+	//! A scalar subquery that has one row anyway.
+	bool WriteScalar(LogicalAggregate &aggregate, SubplanBlock &block);
+	bool WriteDistinct(LogicalDistinct &distinct, SubplanBlock &block);
+	bool WriteTopN(LogicalTopN &top, SubplanBlock &block);
+	bool WriteSetOperation(LogicalSetOperation &operation, SubplanBlock &block);
+	bool WriteMaterialized(LogicalMaterializedCTE &cte, SubplanBlock &block);
+	bool WriteReference(LogicalCTERef &reference, SubplanBlock &block);
+	bool WriteDelimGet(LogicalDelimGet &get, SubplanBlock &block);
+
+	bool WriteCrossProduct(LogicalOperator &op, SubplanBlock &block);
+	bool WriteAnyJoin(LogicalAnyJoin &join, SubplanBlock &block);
+	bool WriteJoin(LogicalComparisonJoin &join, SubplanBlock &block);
+	bool WriteDelimJoin(LogicalComparisonJoin &join, SubplanBlock &block);
+	//! Its result is a column: whether there is a partner.
+	bool WriteMark(LogicalComparisonJoin &join, SubplanBlock left, SubplanBlock right, SubplanBlock &block);
+	bool WriteConditions(const LogicalComparisonJoin &join, const SubplanBlock &left, const SubplanBlock &right,
+	                     vector<string> &conditions);
+	//! LEFT and RIGHT joined as TYPE says on CONDITIONS (SQL), which WRITE gives for the blocks as they are then.
+	typedef std::function<bool(const SubplanBlock &left, const SubplanBlock &right, vector<string> &conditions)> on_t;
+	bool Join(JoinType type, SubplanBlock left, SubplanBlock right, const on_t &write, SubplanBlock &block);
+
+	bool WriteExpression(const Expression &expression, const SubplanBlock &block, string &sql);
+	bool WriteOrders(const vector<BoundOrderByNode> &orders, const SubplanBlock &block, string &sql);
+
+	//! "SELECT LIST FROM ... WHERE ... GROUP BY ...".
+	static string Select(const SubplanBlock &block, const string &list);
+	//! With the block's columns named c0, c1, ...
+	static string Select(const SubplanBlock &block, bool distinct = false);
+	//! Makes BLOCK one item, a subquery.
+	void Wrap(SubplanBlock &block);
+	//! Makes BLOCK "(SQL) AS alias", where SQL gives its columns as c0, c1, ...
+	void Become(SubplanBlock &block, const string &sql);
+	//! Makes BLOCK such that it can be joined to others.
+	void Qualify(SubplanBlock &block);
+	//! Makes BLOCK one item, outside of which nothing is compared or computed.
+	void MakeItem(SubplanBlock &block);
+	//! Leaves the columns that OP gives, in their order.
+	static bool Restrict(LogicalOperator &op, SubplanBlock &block);
+	//! A query that others name, read as an item.
+	SubplanBlock Named(const string &name, const SubplanBlock &definition);
+	//! Has SELECT evaluated once, under a name of its own.
+	string Name(const string &select);
+
+	bool Accept(const RemoteScanSource &scanned);
+
+	optional_ptr<const RemoteScanSource> source;
+	idx_t aliases = 0;
+	//! "name AS MATERIALIZED (SELECT ...)", in an order in which each needs only those before.
+	vector<string> named;
+	//! What a DELIM_GET reads, for each DELIM_JOIN around it, the innermost last.
+	struct DelimSource {
+		string name;
+		vector<string> columns;
+	};
+	vector<DelimSource> delims;
+	//! What CTEs are called here, and what they give.
+	unordered_map<idx_t, pair<string, SubplanBlock>> ctes;
+};
+
+//! Has the server do what PLAN would do with its tables alone, as far as that is exactly the same and less comes of it. If KEYS_PLANNED is
+//! false, groups that a join could do with fewer of are left for later.
+void PushSubplans(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan, bool keys_planned);
+
+} // namespace openduck

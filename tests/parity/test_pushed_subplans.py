@@ -1,0 +1,170 @@
+"""Parts of plans that the server runs: the rows and types of plain DuckDB, and what is sent for them."""
+
+import collections
+
+import duckdb
+import pytest
+import services
+
+pytestmark = pytest.mark.extension
+
+TABLES = (
+    "CREATE TABLE a AS SELECT i AS id, CASE WHEN i % 13 > 0 THEN i % 50 END AS k, i % 7 AS g, 'a' || i % 31 AS s,"
+    " (i * 1.25)::DECIMAL(15,2) AS p, i / 7 AS f FROM range(4000) t(i)",
+    "CREATE TABLE b AS SELECT CASE WHEN i % 11 > 0 THEN i END AS k, i % 5 AS g, 'a' || i AS s, i AS c0, -i AS c1 "
+    "FROM range(60) t(i)",
+    "CREATE TABLE none AS FROM b LIMIT 0",
+    "CREATE TYPE mood AS ENUM ('sad', 'ok', 'glad')",
+    "CREATE TABLE odd AS SELECT i AS id, ['sad', 'ok', 'glad'][1 + i % 3]::mood AS m, [i] AS l, {'x': i} AS st "
+    "FROM range(9) t(i)",
+)
+NAMES = ("a", "b", "none", "odd")
+
+
+@pytest.fixture(scope="module")
+def con(tmp_path_factory):
+    """`cloud` at a server; the twins of its tables, and one of this side's own, here."""
+    path = services.make_database(tmp_path_factory.mktemp("subplans") / "mydb.duckdb", *TABLES)
+    with services.Serve({"mydb": path}) as server, services.attached(server) as c:
+        c.execute("CREATE SCHEMA twin")
+        for table in NAMES:
+            c.execute("CREATE TABLE twin.%s AS FROM cloud.%s" % (table, table))
+        c.execute("CREATE TABLE here AS SELECT i AS k, i % 3 AS h FROM range(0, 50, 4) t(i)")
+        yield c
+        server.wait_idle()
+
+
+@pytest.fixture(autouse=True)
+def full(con):
+    yield
+    con.execute("SET openduck_pushdown = 'full'")
+
+
+def check(con, sql):
+    """SQL gives the same as with the twins, of the same types, on every level. What is sent on the highest."""
+    here = con.execute(sql.format("twin"))
+    types, want = [str(d[1]) for d in here.description], collections.Counter(map(repr, here.fetchall()))
+    for level in ("off", "scan", "full"):
+        con.execute("SET openduck_pushdown = '%s'" % level)
+        there = con.execute(sql.format("cloud"))
+        assert types == [str(d[1]) for d in there.description], level
+        assert collections.Counter(map(repr, there.fetchall())) == want, level
+    return services.remote_sql(con, sql.format("cloud"))
+
+
+@pytest.mark.parametrize(
+    "words, sql",
+    [
+        (["ORDER BY", " LIMIT 7"], "SELECT id, p FROM {0}.a ORDER BY p DESC NULLS FIRST, id LIMIT 5 OFFSET 2"),
+        (["ORDER BY", "LIMIT", "GROUP BY"], "SELECT k, sum(p) AS t FROM {0}.a GROUP BY k ORDER BY t DESC, k LIMIT 3"),
+        # Names of outputs are those of columns.
+        (["ORDER BY", "LIMIT"], "SELECT c1, c0 FROM {0}.b ORDER BY c1, c0 LIMIT 4"),
+        (["GROUP BY"], "SELECT c1 * 3 AS c0, count(*) FROM {0}.b GROUP BY c1 * 3"),
+        (["DISTINCT"], "SELECT DISTINCT g, s FROM {0}.a WHERE k > 3"),
+        (["UNION"], "SELECT k, g FROM {0}.a UNION SELECT k, g FROM {0}.b"),
+        (["EXCEPT"], "SELECT k FROM {0}.a EXCEPT SELECT k FROM {0}.b WHERE g < 3"),
+        (["INTERSECT ALL"], "SELECT k, s FROM {0}.a INTERSECT ALL SELECT k, s FROM {0}.b"),
+        ([" IN (SELECT", "count("], "SELECT k IN (SELECT k FROM {0}.b) AS found, count(*) FROM {0}.a GROUP BY ALL"),
+        ([" IN (SELECT", "count("], "SELECT k IN (SELECT k FROM {0}.none) AS found, count(*) FROM {0}.a GROUP BY ALL"),
+        (["SELECT"], "SELECT id FROM {0}.a WHERE k NOT IN (SELECT k FROM {0}.b WHERE k IS NOT NULL)"),
+        (["count("], "SELECT count(*) FROM {0}.a WHERE k NOT IN (SELECT k FROM {0}.b)"),
+        # Correlated.
+        (["max("], "SELECT id FROM {0}.a WHERE k > 9 AND p = (SELECT max(p) FROM {0}.a x WHERE x.g = a.g)"),
+        (
+            ["openduck_1"],
+            "SELECT count(*) FROM {0}.a WHERE g = 2 AND EXISTS (FROM {0}.b x WHERE x.k = a.k AND x.g <> a.g)",
+        ),
+        (["ANTI JOIN"], "SELECT count(*) FROM {0}.a WHERE NOT EXISTS (FROM {0}.b x WHERE x.k = a.k AND x.g <> a.g)"),
+        (["avg(", "CROSS JOIN"], "SELECT id FROM {0}.a WHERE f < (SELECT 0.001 * avg(k) FROM {0}.a)"),
+        # Two that are one.
+        (
+            ["GROUP BY"],
+            "WITH t AS MATERIALIZED (SELECT k, sum(p) AS p FROM {0}.a GROUP BY k) "
+            "SELECT x.k FROM t x JOIN t y ON x.k = y.k + 1 WHERE x.p > y.p",
+        ),
+        (
+            ["LEFT JOIN", "GROUP BY"],
+            "SELECT b.g, count(o) FROM {0}.b LEFT JOIN (SELECT k, 1 AS o FROM {0}.a) USING (k) GROUP BY 1",
+        ),
+        (
+            ["FULL JOIN"],
+            "SELECT o, count(*) FROM {0}.b FULL JOIN (SELECT k + 40 AS k, 1 AS o FROM {0}.a) USING (k) GROUP BY 1",
+        ),
+        (["max(", "CROSS JOIN"], "SELECT id, count(*), max(k) FROM {0}.odd JOIN {0}.b ON id = k GROUP BY id"),
+        (["CAST", "sum("], "SELECT sum(g * 2.5), sum(p * 0.07 + 1) FROM {0}.a JOIN {0}.b USING (k, g)"),
+    ],
+)  # fmt: skip
+def test_made_there(con, words, sql):
+    sent = check(con, sql)
+    assert len(sent) == 1, sent
+    assert all(word in sent[0] for word in words), sent
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT g, sum(f) FROM {0}.a JOIN {0}.b USING (g) WHERE a.id < 9 GROUP BY g",
+        "SELECT k, row_number() OVER (PARTITION BY g ORDER BY id) FROM {0}.a WHERE id < 50",
+        "SELECT DISTINCT ON (g) g, id FROM {0}.a WHERE g = 3 AND id = 3",
+        "SELECT max(s COLLATE NOCASE) FROM {0}.a JOIN {0}.b USING (s)",
+        "SELECT m, count(*) FROM {0}.odd GROUP BY m",
+        "SELECT (SELECT k FROM {0}.b WHERE c0 = 7) AS one, id FROM {0}.a WHERE id < 3",
+        "SELECT count(*) FROM {0}.a WHERE random() < 2 AND k IN (SELECT k FROM {0}.b)",
+        "SELECT id / 0 AS q, count(*) FROM {0}.a GROUP BY ALL",
+        "WITH RECURSIVE t AS "
+        "(SELECT 1::BIGINT AS n UNION ALL SELECT n + 1 FROM t JOIN {0}.b ON k = n WHERE n < 5) FROM t",
+        "SELECT x.id FROM {0}.a x JOIN here ON x.k = here.k WHERE x.id < 100",
+        "SELECT * FROM {0}.a ORDER BY random() * 0, id LIMIT 3",
+    ],
+)  # fmt: skip
+def test_right_where_it_is_made_here(con, sql):
+    check(con, sql)
+
+
+def test_a_cut_above_what_stays_here(con):
+    sent = check(
+        con, "SELECT h, sum(t) FROM here JOIN (SELECT k, sum(p) AS t FROM {0}.a GROUP BY k) USING (k) GROUP BY h"
+    )
+    assert len(sent) == 1
+    assert "GROUP BY" in sent[0] or "$1" in sent[0], sent
+
+
+def test_levels(con):
+    sql = "SELECT count(id), max(s) FROM cloud.a WHERE k = 7"
+    sent = {}
+    for level in ("off", "SCAN", "full"):
+        con.execute("SET openduck_pushdown = '%s'" % level)
+        sent[level] = services.remote_sql(con, sql)[0]
+    assert "WHERE" not in sent["off"] and '"p"' not in sent["off"]
+    assert "WHERE" in sent["SCAN"] and "max(" not in sent["SCAN"]
+    assert "WHERE" in sent["full"] and "max(" in sent["full"]
+    con.execute("SET openduck_pushdown = 'off'")
+    assert "LIMIT" not in services.remote_sql(con, "SELECT id FROM cloud.a LIMIT 3")[0]
+    assert con.execute("SELECT count(*) FROM (SELECT id FROM cloud.a WHERE s <> 'a1' LIMIT 3)").fetchone() == (3,)
+    for bad in ("'some'", "NULL", "''"):
+        with pytest.raises(duckdb.InvalidInputException, match="openduck_pushdown"):
+            con.execute("SET openduck_pushdown = %s" % bad)
+    assert con.execute("SELECT current_setting('openduck_pushdown')").fetchone() == ("off",)
+    con.execute("RESET openduck_pushdown")
+    assert con.execute("SELECT current_setting('openduck_pushdown')").fetchone() == ("full",)
+
+
+def test_explain_shows_expected_rows(con):
+    plan = con.execute("EXPLAIN SELECT g, count(*) FROM cloud.a JOIN cloud.b USING (g) GROUP BY g").fetchall()[0][1]
+    assert "OPENDUCK_SCAN" in plan and "rows" in plan and "HASH_JOIN" not in plan
+
+
+def test_an_overflow_is_the_same_error(con):
+    for schema in ("twin", "cloud"):
+        with pytest.raises(duckdb.OutOfRangeException):
+            con.execute(f"SELECT max(x.id * 9223372036854775807) FROM {schema}.a x JOIN {schema}.b y USING (k)")
+
+
+def test_settings_of_this_side_stay_here(con):
+    con.execute("SET default_null_order = 'nulls_first'")
+    con.execute("SET default_order = 'desc'")
+    try:
+        check(con, "SELECT k, id FROM {0}.a ORDER BY k, id LIMIT 400")
+    finally:
+        con.execute("RESET default_null_order")
+        con.execute("RESET default_order")
