@@ -83,7 +83,7 @@ od_storage_code od_store_close(od_store *store, od_storage_error *err);
 typedef struct {
     const char *id;
     const char *database;
-    const char *layer;  /* "" in memory */
+    const char *layer;  /* another one after layers were merged; "" in memory */
     int64_t created_ms; /* since 1970 */
 } od_storage_snapshot;
 
@@ -187,7 +187,8 @@ od_storage_code od_volume_remove(od_volume *volume, uint64_t file, od_storage_er
 od_storage_code od_volume_list(od_volume *volume, int (*fn)(void *arg, uint64_t file, const char *name, uint64_t size),
                                void *arg, od_storage_error *err);
 
-/* Reads up to LENGTH bytes at OFFSET; *got is less only at the end of the file. Bytes that were never written are zero. */
+/* Reads up to LENGTH bytes at OFFSET; *got is less only at the end of the file. Bytes that were never written are zero.
+ *   OD_STORAGE_STALE_LEASE   the process was stopped for longer than its lease, and layers that it reads are gone. Reopen */
 od_storage_code od_volume_read(od_volume *volume, uint64_t file, uint64_t offset, void *out, size_t length, size_t *got,
                                od_storage_error *err);
 /* Seen by reads at once. After an error a part of it, from the front, may be written. After a crash without a sync, pieces of 256 KiB are

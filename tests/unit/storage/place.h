@@ -42,8 +42,10 @@ static int place_number; /* letters of a directory differ in case, which those o
 
 static inline void place_begin(place *p)
 {
+    const char *tmp = getenv("TMPDIR");
+
     memset(p, 0, sizeof *p);
-    snprintf(p->directory, sizeof p->directory, "/tmp/od_store_XXXXXX");
+    snprintf(p->directory, sizeof p->directory, "%s/od_store_XXXXXX", tmp != NULL && strlen(tmp) < 40 ? tmp : "/tmp");
     assert_non_null(mkdtemp(p->directory));
     p->postgres_url = getenv("OPENDUCK_TEST_POSTGRES");
     snprintf(p->schema, sizeof p->schema, "t%s", strrchr(p->directory, '_') + 1);

@@ -410,6 +410,72 @@ static void test_a_merge_ends_with_its_caller_or_its_pin(void **state)
     end(&f);
 }
 
+typedef struct {
+    od_store *elsewhere;
+    int collections;
+} collector;
+
+static int collect(void *arg, const od_storage_merge *merge)
+{
+    collector *c = arg;
+
+    if (!merge->done) {
+        OK(od_store_gc(c->elsewhere, 0, NULL, NULL, NULL, err));
+        c->collections++;
+    }
+    return 0;
+}
+
+static void test_gc_spares_what_a_merge_reads_and_makes(void **state)
+{
+    fixture f;
+    char kept[1][OD_STORAGE_ID_SIZE];
+    collector c = {0};
+
+    (void)state;
+    begin(&f);
+    make_layers(&f, 9, kept, 1);
+    c.elsewhere = open_another(&f);
+    OK(od_store_compact(f.store, NULL, 1, collect, &c, err));
+    assert_true(c.collections > 0);
+    OK(od_store_close(c.elsewhere, err));
+    assert_int_equal(status(f.store, "db").layers, 2);
+    check_layers(f.volume, f.file, 9);
+    check_snapshot(&f, kept[0], 9);
+    end(&f);
+}
+
+/* Whose pin has ended may find its layers gone. That is no damage, and it is told so. */
+static void test_a_reader_that_slept_too_long_is_told_to_reopen(void **state)
+{
+    fixture f;
+    char kept[1][OD_STORAGE_ID_SIZE];
+    od_store *elsewhere;
+    od_volume *reader;
+    od_storage_error e = {0};
+    uint8_t page[PAGE];
+    size_t got;
+    od_storage_code rc = OD_STORAGE_OK;
+
+    (void)state;
+    begin(&f);
+    elsewhere = open_another(&f);
+    make_layers(&f, 80, kept, 1); /* more than stay open */
+    OK(od_volume_open_snapshot(elsewhere, kept[0], &reader, err));
+    OK(od_volume_close(f.volume, err));
+    atomic_fetch_add(&f.p.now, LEASE_MS);
+    OK(od_store_compact(f.store, NULL, 1, NULL, NULL, err));
+    for (unsigned i = 0; i < 80 && rc == OD_STORAGE_OK; i++)
+        rc = od_volume_read(reader, f.file, (10 + i) * PAGE, page, sizeof page, &got, &e);
+    assert_int_equal(rc, OD_STORAGE_STALE_LEASE);
+    assert_non_null(strstr(e.message, "reopen"));
+    OK(od_volume_close(reader, err));
+    OK(od_store_close(elsewhere, err));
+    OK(od_volume_open(f.store, "db", OD_VOLUME_WRITE, &f.volume, err));
+    check_layers(f.volume, f.file, 80);
+    end(&f);
+}
+
 /* A layer that a dead writer left, and one that wrote over itself. */
 static void test_frozen_and_wasteful_layers_are_written_anew(void **state)
 {
@@ -614,6 +680,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_crash_at_each_point_of_a_merge_loses_nothing),
         cmocka_unit_test(test_a_merge_that_fails_leaves_all_as_it_was),
         cmocka_unit_test(test_a_merge_ends_with_its_caller_or_its_pin),
+        cmocka_unit_test(test_gc_spares_what_a_merge_reads_and_makes),
+        cmocka_unit_test(test_a_reader_that_slept_too_long_is_told_to_reopen),
         cmocka_unit_test(test_frozen_and_wasteful_layers_are_written_anew),
         cmocka_unit_test(test_layers_stay_few),
         cmocka_unit_test(test_a_store_merges_by_itself),

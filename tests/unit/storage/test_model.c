@@ -31,6 +31,10 @@ typedef struct {
     int state_count;
     pair snapshots[MAX_SNAPSHOTS];
     int snapshot_count;
+    char database[32]; /* that the volume is of */
+    int clones;
+    od_volume *reader; /* of a snapshot that may have been dropped since; NULL: none */
+    od_volume *reader_twin;
     long crashes;
 } model;
 
@@ -63,13 +67,14 @@ static void open_store(model *m)
                             .no_heartbeat = true};
 
     OK(od_store_open_with(&ports, &m->store, err));
-    OK(od_volume_open(m->store, "db", OD_VOLUME_CREATE, &m->volume, err));
+    OK(od_volume_open(m->store, m->database, OD_VOLUME_CREATE, &m->volume, err));
 }
 
 static void begin(model *m, uint64_t seed)
 {
     memset(m, 0, sizeof *m);
     m->dice = seed;
+    snprintf(m->database, sizeof m->database, "db");
     place_begin(&m->p);
     lossy_begin(&m->io);
     open_store(m);
@@ -90,6 +95,31 @@ static void check_snapshots(model *m)
             fail_msg("snapshot %d of %d changed", i, m->snapshot_count);
         OK(od_volume_close(left, err));
         OK(od_volume_close(right, err));
+    }
+}
+
+static void close_reader(model *m)
+{
+    if (m->reader == NULL)
+        return;
+    (void)od_volume_close(m->reader, NULL); /* it may be in the middle of a crash */
+    OK(od_volume_close(m->reader_twin, err));
+    m->reader = NULL;
+}
+
+/* What it reads is what it read at first, whatever was dropped, merged and collected since. */
+static void check_reader(model *m)
+{
+    const pair *of;
+
+    if (m->reader != NULL) {
+        if (!place_same(m->reader, m->reader_twin))
+            fail_msg("a reader's snapshot changed");
+        close_reader(m);
+    } else if (m->snapshot_count > 0) {
+        of = &m->snapshots[roll(m, (uint64_t)m->snapshot_count)];
+        OK(od_volume_open_snapshot(m->store, of->layered, &m->reader, err));
+        OK(od_volume_open_snapshot(m->oracle, of->memory, &m->reader_twin, err));
     }
 }
 
@@ -129,6 +159,7 @@ static void crash(model *m)
 {
     m->io.dead = true;
     m->crashes++;
+    close_reader(m);
     (void)od_volume_close(m->volume, NULL);
     OK(od_store_close(m->store, err));
     lossy_crash(&m->io, &m->dice);
@@ -140,11 +171,33 @@ static void crash(model *m)
 
 static void reopen(model *m)
 {
+    close_reader(m);
     OK(od_volume_close(m->volume, err));
     OK(od_store_close(m->store, err));
     open_store(m);
     assert_true(place_same(m->volume, m->twin));
     check_snapshots(m);
+    forget_states(m);
+}
+
+/* Work goes on in a clone of a snapshot. */
+static void move_to_clone(model *m)
+{
+    const pair *of;
+    char name[32];
+
+    if (m->snapshot_count == 0)
+        return;
+    of = &m->snapshots[roll(m, (uint64_t)m->snapshot_count)];
+    snprintf(m->database, sizeof m->database, "clone%d", ++m->clones);
+    snprintf(name, sizeof name, "twin of %s", m->database);
+    OK(od_store_clone(m->store, of->layered, m->database, err));
+    OK(od_store_clone(m->oracle, of->memory, name, err));
+    OK(od_volume_close(m->volume, err));
+    OK(od_volume_close(m->twin, err));
+    OK(od_volume_open(m->store, m->database, OD_VOLUME_WRITE, &m->volume, err));
+    OK(od_volume_open(m->oracle, name, OD_VOLUME_WRITE, &m->twin, err));
+    assert_true(place_same(m->volume, m->twin));
     forget_states(m);
 }
 
@@ -331,6 +384,10 @@ static void run(uint64_t seed, long steps)
             assert_int_equal(rc, OD_STORAGE_IO);
         else if (roll(&m, 150) == 0 && m.io.dies_in < 0 && m.io.write_fails_in < 0 && m.io.sync_fails_in < 0)
             reopen(&m);
+        else if (roll(&m, 300) == 0 && m.io.dies_in < 0 && m.io.write_fails_in < 0 && m.io.sync_fails_in < 0)
+            move_to_clone(&m);
+        else if (roll(&m, 60) == 0)
+            check_reader(&m);
     }
     crash(&m);
     OK(od_volume_close(m.volume, err));
