@@ -88,3 +88,23 @@ def con(server):
 @pytest.fixture
 def pb():
     return services.stubs()
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    from postgres import Postgres
+
+    with Postgres() as server:
+        yield server
+
+
+@pytest.fixture
+def data(request, tmp_path, monkeypatch):
+    """The directory of a store for openduck-fuse, with its metadata in SQLite unless a test wants more."""
+    from mounts import Mount
+
+    if getattr(request, "param", "sqlite") == "postgres":
+        url = request.getfixturevalue("postgres").create("t%d" % abs(hash(str(tmp_path))))
+        monkeypatch.setattr(Mount, "environment", {"OPENDUCK_POSTGRES_URL": url})
+    (tmp_path / "data").mkdir()
+    return tmp_path / "data"

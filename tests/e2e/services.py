@@ -13,7 +13,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -503,38 +502,6 @@ def attached(server, database="mydb", alias="cloud", token=None, config=None, **
         yield con
     finally:
         con.close()
-
-
-class Postgres:
-    """A PostgreSQL of its own, on a unix socket. `url` is for libpq."""
-
-    def __enter__(self):
-        programs = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin"))[-1]
-        self.folder = tempfile.TemporaryDirectory(prefix="openduck-pg-", dir="/tmp")
-        where = pathlib.Path(self.folder.name)
-        person = {}
-        if os.getuid() == 0:  # it refuses to be run by root
-            shutil.chown(where, "postgres")
-            person = {"user": "postgres", "group": "postgres", "extra_groups": []}
-        make = [programs / "initdb", "-D", where / "data", "-A", "trust", "-U", "openduck", "-N"]
-        subprocess.run(make, check=True, stdout=subprocess.DEVNULL, cwd=where, **person)
-        command = [programs / "postgres", "-D", where / "data", "-c", "listen_addresses=", "-k", where]
-        self.log = open(where / "server.log", "w")
-        self.process = subprocess.Popen(command, stdout=self.log, stderr=subprocess.STDOUT, cwd=where, **person)
-        ready = [programs / "pg_isready", "-q", "-h", where]
-        self.url = "host=%s user=openduck dbname=postgres" % where
-        try:
-            wait_until(lambda: subprocess.run(ready, check=False).returncode == 0, 30, "PostgreSQL is ready")
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        self.process.send_signal(signal.SIGQUIT)
-        self.process.wait()
-        self.log.close()
-        self.folder.cleanup()
 
 
 # ---------------------------------------------------------------- proxies

@@ -2,56 +2,13 @@
 
 import concurrent.futures
 import contextlib
-import glob
-import os
-import pwd
-import shutil
-import signal
 import sqlite3
-import subprocess
-import tempfile
 
 import pytest
 import services
 
 NO_THREADS = pytest.mark.skipif(services.PRESET == "tsan", reason="nothing of it is about threads")
 EXTENSIONS = services.ROOT / ".deps" / "extensions"
-
-
-class Postgres:
-    """A PostgreSQL of its own, on a socket in a folder that goes with it."""
-
-    def __init__(self):
-        self.dir = tempfile.mkdtemp(prefix="openduck-pg-")
-        self.programs = sorted(glob.glob("/usr/lib/postgresql/*/bin"))[-1]
-        self.proc = None
-        # It refuses to be run by root.
-        self.user = pwd.getpwnam("postgres").pw_uid if os.getuid() == 0 else None
-        if self.user is not None:
-            os.chown(self.dir, self.user, -1)
-        self.run("initdb", "-D", self.dir + "/data", "-A", "trust", "-U", "lake", "-N").wait()
-        options = ["-c", "listen_addresses=", "-c", "fsync=off", "-k", self.dir]
-        self.proc = self.run("postgres", "-D", self.dir + "/data", *options)
-        services.wait_until(
-            lambda: self.run("pg_isready", "-h", self.dir, "-U", "lake", "-d", "postgres").wait() == 0, 30, "PostgreSQL"
-        )
-
-    def run(self, program, *args):
-        command = [os.path.join(self.programs, program), *args]
-        quiet = subprocess.DEVNULL
-        return subprocess.Popen(command, user=self.user, cwd=self.dir, stdout=quiet, stderr=quiet)
-
-    def close(self):
-        self.proc.send_signal(signal.SIGQUIT)  # waits for nobody
-        self.proc.wait()
-        shutil.rmtree(self.dir)
-
-
-@pytest.fixture(scope="module")
-def postgres():
-    server = Postgres()
-    yield server
-    server.close()
 
 
 STORES = pytest.mark.parametrize(
@@ -66,8 +23,7 @@ def store(request, tmp_path):
         text = "sqlite:%s/lake.sqlite" % tmp_path
     else:
         pg, database = request.getfixturevalue("postgres"), "t%d" % abs(hash(str(tmp_path)))
-        assert pg.run("createdb", "-h", pg.dir, "-U", "lake", database).wait() == 0
-        text = "postgres:host=%s user=lake dbname=%s" % (pg.dir, database)
+        text = "postgres:" + pg.create(database)
     (tmp_path / "data").mkdir()
     return lake(text, tmp_path / "data")
 

@@ -12,15 +12,9 @@ import time
 
 import pytest
 import services
-from mounts import Mount, mount_soon, run
+from mounts import BOTH_STORES, Mount, mount_soon, run
 
 pytestmark = pytest.mark.skipif(not pathlib.Path("/dev/fuse").exists(), reason="the kernel has no FUSE here")
-
-
-@pytest.fixture
-def data(tmp_path):
-    (tmp_path / "data").mkdir()
-    return tmp_path / "data"
 
 
 @pytest.fixture
@@ -162,6 +156,7 @@ def test_one_process_at_a_time_locks_a_file(mount):
 # ---------------------------------------------------------------- snapshots
 
 
+@BOTH_STORES
 def test_snapshots_never_change(data):
     with Mount(data) as m:
         m.file.write_bytes(b"one" * 1000)
@@ -201,6 +196,7 @@ def test_who_cannot_be_sealed(data, mount, tmp_path):
 # ---------------------------------------------------------------- one writer
 
 
+@BOTH_STORES
 def test_a_second_writer_is_refused_and_a_reader_is_not(data, mount):
     mount.file.write_bytes(b"synced")
     with open(mount.file) as f:
@@ -216,6 +212,7 @@ def test_a_second_writer_is_refused_and_a_reader_is_not(data, mount):
     assert mount.file.read_bytes() == b"later"
 
 
+@BOTH_STORES
 def test_an_orderly_end_gives_the_lease_back(data):
     for number in (signal.SIGTERM, signal.SIGINT, None):
         with Mount(data, "db", "--lease", "600") as m:
@@ -230,6 +227,7 @@ def test_an_orderly_end_gives_the_lease_back(data):
         assert m.file.read_bytes() == b"xxx"
 
 
+@BOTH_STORES
 def test_nothing_of_an_old_writer_is_seen_or_acknowledged(data):
     with Mount(data, "db", "--lease", "1") as old:
         fd = os.open(old.file, os.O_RDWR | os.O_CREAT)

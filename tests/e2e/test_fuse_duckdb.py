@@ -10,15 +10,9 @@ import time
 import duckdb
 import pytest
 import services
-from mounts import Mount, mount_soon
+from mounts import BOTH_STORES, Mount, mount_soon
 
 pytestmark = pytest.mark.skipif(not pathlib.Path("/dev/fuse").exists(), reason="the kernel has no FUSE here")
-
-
-@pytest.fixture
-def data(tmp_path):
-    (tmp_path / "data").mkdir()
-    return tmp_path / "data"
 
 
 def rows(path, sql, **options):
@@ -61,6 +55,7 @@ def test_snapshots_open_read_only(data):
                 con.execute("CHECKPOINT")
 
 
+@BOTH_STORES
 def test_checkpoints_seal(data):
     with Mount(data, "db", "--seal-on-checkpoint") as m:
         with duckdb.connect(str(m.file)) as con:

@@ -8,6 +8,7 @@ import textwrap
 import duckdb
 import pytest
 import services
+from postgres import Postgres
 
 pytestmark = pytest.mark.extension
 
@@ -476,7 +477,7 @@ def test_an_attached_database_stays_where_it_is_whatever_secrets_come(con, place
 
 
 def test_metadata_in_postgresql(con, place):
-    with services.Postgres() as postgres:
+    with Postgres() as postgres:  # ends before the test does
         con.execute("CREATE SECRET (TYPE openduck_storage, POSTGRES_URL '%s password=hidden')" % postgres.url)
         attach(con, place)
         con.execute("CREATE TABLE m.t AS FROM range(1000) r(i)")

@@ -6,7 +6,13 @@ import re
 import subprocess
 import tempfile
 
+import pytest
 import services
+
+# For tests of what the metadata decide.
+BOTH_STORES = pytest.mark.parametrize(
+    "data", ["sqlite", "postgres"] if services.PRESET == "release" else ["sqlite"], indirect=True
+)
 
 
 class Mount(services.Daemon):
@@ -14,12 +20,15 @@ class Mount(services.Daemon):
 
     program = services.BUILD / "bin" / "openduck-fuse"
     says_ready = re.compile(r"^ready (/.*)$", re.M)
+    environment = {}  # of all, as a test sets it
 
     def __init__(self, data, database="db", *options, env=None):
         self.point = pathlib.Path(tempfile.mkdtemp(prefix="openduck-mount-"))
         self.data = data
         try:
-            super().__init__("--data-dir", data, *options, database, self.point, env=env)
+            super().__init__(
+                "--data-dir", data, *options, database, self.point, env={**self.environment, **(env or {})}
+            )
         except BaseException:
             self.point.rmdir()
             raise
