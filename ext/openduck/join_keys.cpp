@@ -46,19 +46,37 @@ idx_t JoinKeys::SelectKeys(DataChunk &rows, SelectionVector &selection) const {
 	return count;
 }
 
+//! Keys of TYPE go up as one text. DuckDB makes a Value of every element of a list that is a parameter, several times over; a text it
+//! splits and casts as it goes.
+static bool IsWrittenAsText(const LogicalType &type) {
+	return type.IsIntegral();
+}
+
+//! The bytes of the texts TEXTS, whose type is VARCHAR.
+static idx_t TextBytes(Vector &texts, idx_t count) {
+	UnifiedVectorFormat format;
+	texts.ToUnifiedFormat(count, format);
+	auto data = UnifiedVectorFormat::GetData<string_t>(format);
+	idx_t size = 0;
+	for (idx_t row = 0; row < count; row++) {
+		auto index = format.sel->get_index(row);
+		size += format.validity.RowIsValid(index) ? data[index].GetSize() : 0;
+	}
+	return size;
+}
+
 idx_t JoinKeys::Size(DataChunk &rows) const {
 	idx_t size = 0;
 	for (idx_t i = 0; i < types.size(); i++) {
-		size += rows.size() * MaxValue(idx_t(MIN_KEY_BYTES), GetTypeIdSize(types[i].InternalType()));
-		if (types[i].InternalType() != PhysicalType::VARCHAR) {
-			continue;
+		auto least = rows.size() * MaxValue(idx_t(MIN_KEY_BYTES), GetTypeIdSize(types[i].InternalType()));
+		if (IsWrittenAsText(types[i])) {
+			Vector words(LogicalType::VARCHAR);
+			VectorOperations::DefaultCast(rows.data[i], words, rows.size());
+			least = MaxValue(least, TextBytes(words, rows.size()) + rows.size());
 		}
-		UnifiedVectorFormat format;
-		rows.data[i].ToUnifiedFormat(rows.size(), format);
-		auto texts = UnifiedVectorFormat::GetData<string_t>(format);
-		for (idx_t row = 0; row < rows.size(); row++) {
-			auto index = format.sel->get_index(row);
-			size += format.validity.RowIsValid(index) ? texts[index].GetSize() : 0;
+		size += least;
+		if (types[i].InternalType() == PhysicalType::VARCHAR) {
+			size += TextBytes(rows.data[i], rows.size());
 		}
 	}
 	return size;
@@ -106,18 +124,51 @@ idx_t JoinKeys::Count() {
 	return keys ? keys->Count() : 0;
 }
 
-void JoinKeys::Fill(vector<reference<Vector>> lists) {
-	lock_guard<mutex> guard(lock);
-	for (auto &list : lists) {
-		ListVector::Reserve(list, keys->Count());
-	}
+static LogicalType ParameterType(const LogicalType &type) {
+	return IsWrittenAsText(type) ? LogicalType::VARCHAR : LogicalType::LIST(type);
+}
+
+void JoinKeys::FillList(idx_t column, Vector &list) {
+	ListVector::Reserve(list, keys->Count());
 	for (auto &chunk : keys->Chunks()) {
-		for (idx_t i = 0; i < lists.size(); i++) {
-			ListVector::Append(lists[i], chunk.data[i], chunk.size());
+		ListVector::Append(list, chunk.data[column], chunk.size());
+	}
+	FlatVector::GetData<list_entry_t>(list)[0] = {0, keys->Count()};
+}
+
+void JoinKeys::FillText(idx_t column, Vector &text) {
+	string result;
+	Vector words(LogicalType::VARCHAR);
+	for (auto &chunk : keys->Chunks()) {
+		VectorOperations::DefaultCast(chunk.data[column], words, chunk.size());
+		UnifiedVectorFormat format;
+		words.ToUnifiedFormat(chunk.size(), format);
+		auto data = UnifiedVectorFormat::GetData<string_t>(format);
+		for (idx_t row = 0; row < chunk.size(); row++) {
+			auto index = format.sel->get_index(row);
+			// A NULL among the keys is a condition of its own.
+			if (format.validity.RowIsValid(index)) {
+				result += result.empty() ? "" : ",";
+				result.append(data[index].GetData(), data[index].GetSize());
+			}
 		}
 	}
-	for (auto &list : lists) {
-		FlatVector::GetData<list_entry_t>(list)[0] = {0, keys->Count()};
+	// A NULL has no elements, an empty text has one.
+	if (result.empty()) {
+		FlatVector::SetNull(text, 0, true);
+		return;
+	}
+	FlatVector::GetData<string_t>(text)[0] = StringVector::AddString(text, result);
+}
+
+void JoinKeys::Fill(vector<reference<Vector>> values) {
+	lock_guard<mutex> guard(lock);
+	for (idx_t i = 0; i < values.size(); i++) {
+		if (IsWrittenAsText(types[i])) {
+			FillText(i, values[i]);
+		} else {
+			FillList(i, values[i]);
+		}
 	}
 }
 
@@ -154,7 +205,8 @@ void JoinKeyConditions::Add(const JoinKeyFilter &filter, idx_t &parameters) {
 	vector<string> values, lists;
 	for (auto &type : filter.keys->types) {
 		auto number = ++parameters;
-		values.push_back(StringUtil::Format("CAST($%llu AS %s[]) AS k%llu", number, TypeToSql(type), number));
+		auto value = StringUtil::Format(IsWrittenAsText(type) ? "string_split($%llu, ',')" : "$%llu", number);
+		values.push_back(StringUtil::Format("CAST(%s AS %s[]) AS k%llu", value, TypeToSql(type), number));
 		lists.push_back(StringUtil::Format("unnest(k%llu)", number));
 	}
 	// Of a value that stands in unnest itself DuckDB makes a text when it binds it.
@@ -197,7 +249,7 @@ JoinKeyConditions JoinKeyConditions::Complete(const vector<JoinKeyFilter> &filte
 		for (auto &type : keys.types) {
 			columns.push_back(names.size());
 			names.push_back(to_string(names.size() + 1));
-			types.push_back(LogicalType::LIST(type));
+			types.push_back(ParameterType(type));
 		}
 	}
 	if (used.empty() || result.nothing) {

@@ -47,8 +47,8 @@ public:
 	bool HasNull() const {
 		return has_null;
 	}
-	//! Makes LISTS, one vector for each column of a key, the lists of all keys.
-	void Fill(vector<reference<Vector>> lists);
+	//! Makes VALUES, one vector for each column of a key, the lists of all keys; of integers texts with commas.
+	void Fill(vector<reference<Vector>> values);
 
 	//! The pipeline that the keys come from. A pipeline that needs them depends on it.
 	void SetSource(weak_ptr<Pipeline> source);
@@ -58,6 +58,8 @@ private:
 	//! The rows of ROWS that are keys.
 	idx_t SelectKeys(DataChunk &rows, SelectionVector &selection) const;
 	idx_t Size(DataChunk &rows) const;
+	void FillList(idx_t column, Vector &list);
+	void FillText(idx_t column, Vector &text);
 
 	const idx_t max_bytes;
 	atomic<bool> too_many {false};

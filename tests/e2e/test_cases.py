@@ -37,6 +37,17 @@ pytestmark = [pytest.mark.extension, pytest.mark.cases, pytest.mark.timeout(600)
 @pytest.mark.parametrize("topology", ["serve", "gateway"] if services.SLOW == 1 else ["serve"])
 @pytest.mark.parametrize("case", CASES)
 def test_case_gives_the_answers_of_plain_duckdb(case, topology):
+    run(case, topology, "full")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("level", ["off", "scan"])
+@pytest.mark.parametrize("case", CASES)
+def test_case_gives_them_whatever_is_pushed_down(case, level):
+    run(case, "serve", level)
+
+
+def run(case, topology, level):
     runner = services.CASES / "run_case.py"
     file = services.CASES / (case + ".sql")
     assert runner.exists() and file.exists(), "the case files are missing: %s must lie beside the clone" % file
@@ -45,6 +56,7 @@ def test_case_gives_the_answers_of_plain_duckdb(case, topology):
     if topology == "gateway":
         server.append("--separate-gateway")
     attach = services.attach_sql("http://127.0.0.1:%d" % port)
+    attach += "; SET GLOBAL openduck_pushdown = '%s'" % level
     done = subprocess.run(
         [sys.executable, runner, "-v", "--mode", "attach", "--load", services.extension_path()]
         + ["--attach", attach, "--server-cmd", " ".join(server), file],

@@ -222,7 +222,8 @@ def test_explain(con):
     found = {n["name"]: n["extra_info"] for n in nodes(json.loads(text))}
     assert found["OPENDUCK_JOIN_KEYS"]["Sent For"] == '"k", "g" of big'
     sql = found["OPENDUCK_SCAN"]["Remote SQL"]
-    keys = "SELECT unnest(k1), unnest(k2) FROM (SELECT CAST($1 AS BIGINT[]) AS k1, CAST($2 AS BIGINT[]) AS k2)"
+    lists = ("CAST(string_split($%d, ',') AS BIGINT[]) AS k%d" % (n, n) for n in (1, 2))
+    keys = "SELECT unnest(k1), unnest(k2) FROM (SELECT %s)" % ", ".join(lists)
     assert '("k", "g") IN (%s)' % keys in sql
 
 
