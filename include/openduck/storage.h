@@ -63,9 +63,27 @@ typedef struct {
      * password. */
     const char *postgres_url;
     const char *postgres_schema; /* where its tables are, made if it is not there; NULL: "openduck" */
+
+    /* Where copies of sealed layers go: "s3://BUCKET/PREFIX", or an existing directory. Layers that are not in DIRECTORY are read from there.
+     * All that have a store open name the same. NULL: nowhere. */
+    const char *blob_url;
+    int tier;             /* not 0: a thread sends each layer after its seal; 0: od_store_tier does */
+    uint64_t keep_bytes;  /* of layers with such a copy, the newest that have so many bytes stay in DIRECTORY; 0: all */
+    uint64_t cache_bytes; /* of memory for what is read from there; 0: 64 MiB */
+    const char *s3_endpoint; /* "http://HOST:PORT" or "https://HOST"; NULL: Amazon's */
+    const char *s3_region;   /* NULL: "us-east-1" */
+    const char *s3_key;
+    const char *s3_secret; /* no error shows it */
+    const char *s3_session;
+    int s3_virtual_host; /* not 0: BUCKET.HOST instead of HOST/BUCKET. Always so at Amazon's */
+    uint32_t
+        s3_timeout_ms; /* of a request, besides a second for each 64 KiB; 0: 15 seconds. Some are tried four times */
+    uint32_t s3_part_bytes; /* of larger layers; 0: 8 MiB. S3 takes 5 MiB or more */
 } od_storage_options;
 
-/* *options, but for what is not zero in it already, from OPENDUCK_DATA_DIR and OPENDUCK_POSTGRES_URL. The texts are the environment's. */
+/* *options, but for what is not zero in it already, from OPENDUCK_DATA_DIR, OPENDUCK_POSTGRES_URL, OPENDUCK_BLOB_URL, AWS_ENDPOINT_URL_S3 or
+ * AWS_ENDPOINT_URL, AWS_REGION or AWS_DEFAULT_REGION, and AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN. The texts
+ * are the environment's. */
 void od_storage_options_from_environment(od_storage_options *options);
 /* Opens the store that OPTIONS describe, or makes it. Several processes may have it open. What OPTIONS point to may go afterwards.
  *   OD_STORAGE_IO            the directory or the server cannot be reached
@@ -147,6 +165,34 @@ typedef struct {
 od_storage_code od_store_status(od_store *store, const char *database,
                                 int (*fn)(void *arg, const od_storage_status *status), void *arg,
                                 od_storage_error *err);
+
+typedef struct {
+    const char *layer;
+    uint64_t bytes;
+} od_storage_tiered;
+
+/* Sends each sealed layer that has no copy at the store's blob_url yet, reads it back, compares, and notes it; then removes from the
+ * directory what keep_bytes does not cover. FN (may be NULL) is called after each layer that was sent; it must not use STORE, and something
+ * else than 0 ends it, with OD_STORAGE_OK. Safe beside everything, from any number of processes, and to repeat after a failure.
+ *   OD_STORAGE_UNSUPPORTED   the store has no blob_url */
+od_storage_code od_store_tier(od_store *store, int (*fn)(void *arg, const od_storage_tiered *tiered), void *arg,
+                              od_storage_error *err);
+
+typedef struct {
+    uint64_t layers; /* sealed or frozen ones that something needs */
+    uint64_t bytes;
+    uint64_t far_layers; /* of these: with a copy */
+    uint64_t far_bytes;
+    uint64_t near_layers; /* of these: in the directory */
+    uint64_t near_bytes;
+    uint64_t fetches; /* by this handle: requests for bytes */
+    uint64_t fetched_bytes;
+    uint64_t cached_bytes;
+    char last_error[1000]; /* of this handle's thread; empty since it succeeded */
+} od_storage_tier_status;
+
+/* OD_STORAGE_UNSUPPORTED: the store has no blob_url. */
+od_storage_code od_store_tier_status(od_store *store, od_storage_tier_status *out, od_storage_error *err);
 
 typedef struct {
     const char *layer;

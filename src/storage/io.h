@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/error.h"
+
 typedef enum {
     OD_IO_READ,   /* an existing file, to be read */
     OD_IO_WRITE,  /* an existing file, to be read and written */
@@ -36,7 +38,14 @@ typedef struct {
     int (*sync_dir)(void *ctx, const char *path);
     /* A named moment between two steps; what is not 0 ends the operation there as a crash would. */
     int (*point)(void *ctx, const char *name);
+    /* What was read of FILE does not match its checksum: what is kept of it elsewhere is to be read anew. NULL: nothing is. */
+    void (*doubt)(void *file);
+    /* What stands behind the errno value WHY, that was given last; "" if nothing is known. NULL: nothing ever is. */
+    void (*explain)(void *ctx, int why, char *out, size_t size);
 } od_io;
+
+/* od_fail_errno with OD_E_IO, and with what IO knows of WHY. */
+od_code od_io_fail(const od_io *io, od_error *err, int why, const char *fmt, ...) OD_PRINTF(4, 5);
 
 /* The kernel's files. Static. Names are opened with O_NOFOLLOW and created with mode 0600. */
 const od_io *od_io_posix(void);

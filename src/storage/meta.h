@@ -33,6 +33,8 @@ typedef struct {
     uint64_t live;                   /* of these: bytes that its file would have without what it wrote over itself */
     uint8_t hash[OD_META_HASH_SIZE]; /* of frozen and sealed ones */
     bool named;                      /* a snapshot is this layer, or a database's tip */
+    bool far;                        /* a whole copy is where its URI says */
+    bool sent;                       /* something may be there */
 } od_layer_row;
 
 typedef struct {
@@ -118,6 +120,17 @@ od_code od_meta_merge_cancel(od_meta *meta, od_uuid pin, od_uuid layer, od_error
 /* Whoever holds PIN reads LAYER instead of RUN from now on. */
 OD_MUST_CHECK od_code od_meta_pin_swap(od_meta *meta, od_uuid pin, const od_layer_row *run, size_t count, od_uuid layer,
                                        od_error *err);
+
+/* ---- Copies far away ---- */
+
+/* A copy of LAYER, frozen or sealed, is going to be at URI: *pin holds the layer for TTL_MS.
+ *   OD_E_NOT_FOUND   it is not there any more    OD_E_EXISTS   it has a copy already */
+OD_MUST_CHECK od_code od_meta_far_begin(od_meta *meta, od_uuid layer, const char *uri, int64_t ttl_ms, od_uuid *pin,
+                                        od_error *err);
+/* The copy is whole; PIN ends. OD_E_STALE_LEASE: PIN had ended by itself. Nothing has changed, and the layer may be gone. */
+OD_MUST_CHECK od_code od_meta_far_end(od_meta *meta, od_uuid pin, od_uuid layer, od_error *err);
+/* For a writer whose active layer LAYER is empty: what lies below it is the tip again, so that anybody can go on there. */
+OD_MUST_CHECK od_code od_meta_retreat(od_meta *meta, const od_lease *lease, od_uuid layer, od_error *err);
 
 typedef struct {
     od_uuid id;

@@ -191,6 +191,8 @@ od_code db_layer(od_meta *meta, const db_stmt *stmt, od_layer_row *out, od_error
         memset(out->hash, 0, sizeof out->hash);
     out->live = (uint64_t)db_integer(meta, stmt, 6);
     out->named = db_integer(meta, stmt, 7) != 0;
+    out->far = db_integer(meta, stmt, 8) != 0;
+    out->sent = db_integer(meta, stmt, 9) != 0;
     return OD_OK;
 }
 

@@ -112,6 +112,7 @@ OD_MUST_CHECK od_code db_pin_add(od_meta *meta, const od_uuid *pin, int64_t ttl_
 #define DB_LAYER_COLUMNS                                                                         \
     "layer.id, layer.database, layer.parent, layer.state, layer.length, layer.hash, layer.live," \
     " CASE WHEN EXISTS (SELECT 1 FROM snapshot s WHERE s.layer = layer.id) OR"                   \
-    " EXISTS (SELECT 1 FROM database t WHERE t.tip = layer.id) THEN 1 ELSE 0 END"
+    " EXISTS (SELECT 1 FROM database t WHERE t.tip = layer.id) THEN 1 ELSE 0 END,"               \
+    " layer.far, CASE WHEN layer.uri IS NULL THEN 0 ELSE 1 END"
 
 #endif

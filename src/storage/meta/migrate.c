@@ -55,6 +55,12 @@ const db_migration db_migrations[] = {
                     "CREATE INDEX database_tip ON database(tip);"
                     "ALTER TABLE layer ADD COLUMN live BIGINT NOT NULL DEFAULT 0;",
     },
+    {
+        .sqlite = "ALTER TABLE layer ADD COLUMN uri TEXT;"
+                  "ALTER TABLE layer ADD COLUMN far INTEGER NOT NULL DEFAULT 0;",
+        .postgres = "ALTER TABLE layer ADD COLUMN uri TEXT;"
+                    "ALTER TABLE layer ADD COLUMN far BIGINT NOT NULL DEFAULT 0;",
+    },
 };
 const int db_version = sizeof db_migrations / sizeof *db_migrations;
 

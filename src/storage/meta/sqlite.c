@@ -8,7 +8,7 @@
 
 #include "base/banned.h"
 
-#define BUSY_MS 5000
+#define BUSY_MS 10000
 
 typedef struct {
     sqlite3 *db;

@@ -133,7 +133,7 @@ static od_code read_exact(const source *from, uint64_t at, void *out, size_t len
     int why = from->io->read(from->file, at - from->base, out, len, &got);
 
     if (why != 0)
-        return od_fail_errno(err, OD_E_IO, why, "cannot read a segment at byte %llu", (unsigned long long)at);
+        return od_io_fail(from->io, err, why, "cannot read a segment at byte %llu", (unsigned long long)at);
     if (got < len)
         return od_segment_corrupt(from->segment, at + got, "it ends there", err);
     return OD_OK;
@@ -183,8 +183,8 @@ out:
     return rc;
 }
 
-od_code od_footer_read(const od_io *io, void *file, const od_segment *segment, uint64_t base, uint64_t length,
-                       od_footer *out, uint64_t *records, od_error *err)
+static od_code read_footer(const od_io *io, void *file, const od_segment *segment, uint64_t base, uint64_t length,
+                           od_footer *out, uint64_t *records, od_error *err)
 {
     const source from = {.io = io, .file = file, .segment = segment, .base = base};
     uint8_t trailer[OD_FOOTER_TRAILER_SIZE];
@@ -222,6 +222,17 @@ uint64_t od_footer_live(const od_footer *footer)
     for (size_t i = 0; i < footer->extent_count; i++)
         live += OD_RECORD_HEADER_SIZE + EXTENT_SIZE + (uint64_t)footer->extents[i].length;
     return live;
+}
+
+od_code od_footer_read(const od_io *io, void *file, const od_segment *segment, uint64_t base, uint64_t length,
+                       od_footer *out, uint64_t *records, od_error *err)
+{
+    od_code rc = read_footer(io, file, segment, base, length, out, records, err);
+
+    if (rc != OD_E_CORRUPT || io->doubt == NULL)
+        return rc;
+    io->doubt(file);
+    return read_footer(io, file, segment, base, length, out, records, err);
 }
 
 void od_footer_release(od_footer *footer)

@@ -27,14 +27,14 @@ void od_segment_encode(const od_segment *segment, uint8_t out[OD_SEGMENT_HEADER_
     put_u64(out + 120, XXH3_64bits(out, 120));
 }
 
-od_code od_segment_read(const od_io *io, void *file, od_segment *out, od_error *err)
+static od_code read_header(const od_io *io, void *file, od_segment *out, od_error *err)
 {
     uint8_t in[OD_SEGMENT_HEADER_SIZE];
     size_t got = 0;
     int why = io->read(file, 0, in, sizeof in, &got);
 
     if (why != 0)
-        return od_fail_errno(err, OD_E_IO, why, "cannot read the header of a segment");
+        return od_io_fail(io, err, why, "cannot read the header of a segment");
     if (got < sizeof in || memcmp(in, SEGMENT_MAGIC, sizeof SEGMENT_MAGIC) != 0)
         return od_fail(err, OD_E_CORRUPT, "not a segment: its first bytes are others");
     if (get_u64(in + 120) != XXH3_64bits(in, 120))
@@ -48,6 +48,16 @@ od_code od_segment_read(const od_io *io, void *file, od_segment *out, od_error *
     out->epoch = get_u64(in + 64);
     out->salt = get_u64(in + 72);
     return OD_OK;
+}
+
+od_code od_segment_read(const od_io *io, void *file, od_segment *out, od_error *err)
+{
+    od_code rc = read_header(io, file, out, err);
+
+    if (rc != OD_E_CORRUPT || io->doubt == NULL)
+        return rc;
+    io->doubt(file);
+    return read_header(io, file, out, err);
 }
 
 void od_record_encode(const od_segment *segment, uint64_t position, od_record *record, const void *payload,
@@ -101,8 +111,8 @@ od_code od_segment_corrupt(const od_segment *segment, uint64_t position, const c
                    what);
 }
 
-od_code od_record_read(const od_io *io, void *file, const od_segment *segment, const od_record_part *part, void *out,
-                       od_error *err)
+static od_code read_part(const od_io *io, void *file, const od_segment *segment, const od_record_part *part, void *out,
+                         od_error *err)
 {
     size_t want = OD_RECORD_HEADER_SIZE + (size_t)part->payload;
     uint8_t *buffer = od_alloc(want);
@@ -115,7 +125,7 @@ od_code od_record_read(const od_io *io, void *file, const od_segment *segment, c
         return od_fail(err, OD_E_NO_MEMORY, "no memory to read a record");
     why = io->read(file, part->position, buffer, want, &got);
     if (why != 0)
-        rc = od_fail_errno(err, OD_E_IO, why, "cannot read a segment at byte %llu", (unsigned long long)part->position);
+        rc = od_io_fail(io, err, why, "cannot read a segment at byte %llu", (unsigned long long)part->position);
     else if (got < want || !od_record_decode(segment, part->position, buffer, &record))
         rc = od_segment_corrupt(segment, part->position, "no record stands there", err);
     else if (record.kind != OD_RECORD_DATA || record.file != part->file || record.length != part->payload ||
@@ -127,6 +137,17 @@ od_code od_record_read(const od_io *io, void *file, const od_segment *segment, c
         memcpy(out, buffer + OD_RECORD_HEADER_SIZE + part->skip, part->length);
     od_free(buffer);
     return rc;
+}
+
+od_code od_record_read(const od_io *io, void *file, const od_segment *segment, const od_record_part *part, void *out,
+                       od_error *err)
+{
+    od_code rc = read_part(io, file, segment, part, out, err);
+
+    if (rc != OD_E_CORRUPT || io->doubt == NULL)
+        return rc;
+    io->doubt(file);
+    return read_part(io, file, segment, part, out, err);
 }
 
 void od_segment_hash_begin(const od_segment *segment, uint8_t hash[OD_SEGMENT_HASH_SIZE])

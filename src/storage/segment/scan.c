@@ -35,7 +35,7 @@ static od_code look(window *w, uint64_t position, size_t len, const uint8_t **ou
         w->have = 0;
         why = want == 0 ? 0 : w->io->read(w->file, position, w->data, want, &w->have);
         if (why != 0)
-            return od_fail_errno(err, OD_E_IO, why, "cannot read a segment at byte %llu", (unsigned long long)position);
+            return od_io_fail(w->io, err, why, "cannot read a segment at byte %llu", (unsigned long long)position);
     }
     *out = w->data + (position - w->at);
     *got = w->have - (size_t)(position - w->at);

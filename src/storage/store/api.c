@@ -1,5 +1,4 @@
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -44,6 +43,8 @@ static od_storage_code public_code(od_code code)
     case OD_E_UNAVAILABLE:
     case OD_E_CONNECTION_LOST:
     case OD_E_TRANSACTION:
+    case OD_E_TIMEOUT:
+    case OD_E_PROTOCOL:
         return OD_STORAGE_IO;
     case OD_E_NO_MEMORY:
         return OD_STORAGE_NO_MEMORY;
@@ -95,6 +96,11 @@ od_code od_no_name(const char *name, od_error *err)
 od_code od_name_taken(const char *name, od_error *err)
 {
     return od_fail(err, OD_E_EXISTS, "there is a file '%s' already", name);
+}
+
+od_code od_no_tier(od_error *err)
+{
+    return od_fail(err, OD_E_NOT_IMPLEMENTED, "the store has no place for layers far away");
 }
 
 static od_code check_name(const char *name, od_error *err)
@@ -161,20 +167,6 @@ od_storage_code od_store_open_with(const od_store_ports *ports, od_store **out, 
     NOT_NULL(ports && ports->options.directory && out, err);
     rc = od_layered_store_open(ports, &impl, &e);
     return wrap_store(rc, &od_layered_backend, impl, out, &e, err);
-}
-
-static void from_environment(const char **option, const char *variable)
-{
-    if (*option == NULL)
-        *option = getenv(variable); /* NOLINT(concurrency-mt-unsafe): nothing sets the environment */
-}
-
-void od_storage_options_from_environment(od_storage_options *options)
-{
-    if (options == NULL)
-        return;
-    from_environment(&options->directory, "OPENDUCK_DATA_DIR");
-    from_environment(&options->postgres_url, "OPENDUCK_POSTGRES_URL");
 }
 
 od_storage_code od_store_open_options(const od_storage_options *options, od_store **out, od_storage_error *err)
@@ -280,6 +272,23 @@ od_storage_code od_store_status(od_store *store, const char *database,
 
     NOT_NULL(store && fn, err);
     return finish(store->backend->status(store->impl, database, fn, arg, &e), &e, err);
+}
+
+od_storage_code od_store_tier(od_store *store, int (*fn)(void *arg, const od_storage_tiered *tiered), void *arg,
+                              od_storage_error *err)
+{
+    od_error e = {0};
+
+    NOT_NULL(store, err);
+    return finish(store->backend->tier(store->impl, fn, arg, &e), &e, err);
+}
+
+od_storage_code od_store_tier_status(od_store *store, od_storage_tier_status *out, od_storage_error *err)
+{
+    od_error e = {0};
+
+    NOT_NULL(store && out, err);
+    return finish(store->backend->tier_status(store->impl, out, &e), &e, err);
 }
 
 od_storage_code od_store_verify(od_store *store, int (*fn)(void *arg, const od_storage_check *check), void *arg,

@@ -9,6 +9,7 @@ typedef int (*od_snapshot_fn)(void *arg, const od_storage_snapshot *snapshot);
 typedef int (*od_garbage_fn)(void *arg, const od_storage_garbage *garbage);
 typedef int (*od_merge_fn)(void *arg, const od_storage_merge *merge);
 typedef int (*od_status_fn)(void *arg, const od_storage_status *status);
+typedef int (*od_tiered_fn)(void *arg, const od_storage_tiered *tiered);
 typedef int (*od_check_fn)(void *arg, const od_storage_check *check);
 typedef int (*od_file_fn)(void *arg, uint64_t file, const char *name, uint64_t size);
 
@@ -20,6 +21,8 @@ typedef struct {
     od_code (*gc)(void *store, bool dry_run, od_garbage_fn fn, void *arg, uint64_t *bytes, od_error *err);
     od_code (*compact)(void *store, const char *database, bool whole, od_merge_fn fn, void *arg, od_error *err);
     od_code (*status)(void *store, const char *database, od_status_fn fn, void *arg, od_error *err);
+    od_code (*tier)(void *store, od_tiered_fn fn, void *arg, od_error *err);
+    od_code (*tier_status)(void *store, od_storage_tier_status *out, od_error *err);
     od_code (*verify)(void *store, od_check_fn fn, void *arg, od_error *err);
     od_code (*open)(void *store, const char *database, od_volume_mode mode, void **volume, od_error *err);
     od_code (*open_snapshot)(void *store, od_uuid snapshot, void **volume, od_error *err);
@@ -51,5 +54,6 @@ OD_MUST_CHECK od_code od_layered_store_open(const od_store_ports *ports, void **
 od_code od_no_file(uint64_t file, od_error *err);
 od_code od_no_name(const char *name, od_error *err);
 od_code od_name_taken(const char *name, od_error *err);
+od_code od_no_tier(od_error *err);
 
 #endif

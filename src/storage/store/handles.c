@@ -128,7 +128,7 @@ od_code od_layer_file(od_layered_store *store, od_open_layer *layer, void **file
     why = store->io->open(store->io->ctx, path, OD_IO_READ, &opened);
     if (why != 0) {
         od_code rc = why == ENOENT ? od_fail(err, OD_E_CORRUPT, "the file of a layer is missing: '%s'", path)
-                                   : od_fail_errno(err, OD_E_IO, why, "cannot open '%s'", path);
+                                   : od_io_fail(store->io, err, why, "cannot open '%s'", path);
         od_free(path);
         return rc;
     }

@@ -100,6 +100,7 @@ static void *merge_layers(void *arg)
         pthread_mutex_unlock(&store->lock);
         /* What fails is tried again after the next seal, and od_store_compact tells why. */
         (void)!od_layered_compact(store, NULL, false, stop_merging, store, NULL);
+        od_store_tier_soon(store);
         pthread_mutex_lock(&store->lock);
     }
     pthread_mutex_unlock(&store->lock);
@@ -112,6 +113,7 @@ void od_store_compact_soon(od_layered_store *store)
     if (store->heartbeat && !store->merger_started)
         store->merger_started = od_thread_create(&store->merger, merge_layers, store) == 0;
     store->merge_wanted = true;
+    store->send_wanted = store->send_wanted || !store->merger_started; /* else what is merged goes away at once */
     pthread_cond_broadcast(&store->wake);
     pthread_mutex_unlock(&store->lock);
 }
@@ -139,7 +141,10 @@ void od_layered_close_store(void *closed)
         pthread_join(store->thread, NULL);
     if (store->merger_started)
         pthread_join(store->merger, NULL);
+    if (store->sender_started)
+        pthread_join(store->sender, NULL);
     od_meta_close(store->meta);
+    od_tier_free(store->tier);
     pthread_cond_destroy(&store->wake);
     pthread_mutex_destroy(&store->lock);
     pthread_mutex_destroy(&store->files);
@@ -177,6 +182,35 @@ static od_code prepare_directory(const od_layered_store *store, const od_store_p
     return rc;
 }
 
+static od_code prepare_tier(od_layered_store *store, const od_storage_options *options, od_error *err)
+{
+    od_blob_place place = {.url = options->blob_url,
+                           .endpoint = options->s3_endpoint,
+                           .region = options->s3_region,
+                           .key = options->s3_key,
+                           .secret = options->s3_secret,
+                           .session = options->s3_session,
+                           .virtual_host = options->s3_virtual_host != 0,
+                           .timeout_ms = options->s3_timeout_ms,
+                           .part_bytes = options->s3_part_bytes};
+    od_blob *blob = NULL;
+    od_code rc;
+
+    if (options->blob_url == NULL)
+        return OD_OK;
+    store->keep_bytes = options->keep_bytes;
+    rc = od_blob_open(&place, &blob, err);
+    if (rc != OD_OK)
+        return rc;
+    rc = od_tier_create(store->io, blob, options->cache_bytes, &store->tier, err);
+    if (rc != OD_OK) {
+        od_blob_close(blob);
+        return rc;
+    }
+    store->io = od_tier_io(store->tier);
+    return options->tier != 0 ? od_store_tier_start(store, err) : OD_OK;
+}
+
 od_code od_layered_store_open(const od_store_ports *ports, void **out, od_error *err)
 {
     od_layered_store *store = od_calloc(1, sizeof *store);
@@ -198,6 +232,8 @@ od_code od_layered_store_open(const od_store_ports *ports, void **out, od_error 
     store->directory = od_strdup(ports->options.directory);
     rc = store->directory == NULL ? od_fail(err, OD_E_NO_MEMORY, "no memory for a store")
                                   : prepare_directory(store, ports, &store->meta, err);
+    if (rc == OD_OK)
+        rc = prepare_tier(store, &ports->options, err);
     if (rc != OD_OK) {
         od_layered_close_store(store);
         return rc;

@@ -19,8 +19,7 @@ char *od_layer_path(const od_layered_store *store, od_uuid id)
     return path;
 }
 
-/* Of an index: two writers who end a layer at different bytes do not meet in it. */
-static char *index_path(const od_layered_store *store, od_uuid id, uint64_t length)
+char *od_index_path(const od_layered_store *store, od_uuid id, uint64_t length)
 {
     char text[OD_UUID_TEXT_SIZE];
     size_t size = strlen(store->directory) + sizeof "/layers/" + sizeof text + sizeof ".18446744073709551615.idx";
@@ -47,7 +46,7 @@ static od_code open_at(od_layered_store *store, od_uuid id, od_io_mode mode, od_
     if (why == ENOENT)
         rc = od_fail(err, OD_E_CORRUPT, "the file of a layer is missing: '%s'", path);
     else if (why != 0)
-        rc = od_fail_errno(err, OD_E_IO, why, "cannot open '%s'", path);
+        rc = od_io_fail(store->io, err, why, "cannot open '%s'", path);
     if (rc == OD_OK) {
         od_layer_admit(store, layer);
         *out = layer;
@@ -138,7 +137,7 @@ int od_layer_remove(const od_layered_store *store, const od_layer_row *row)
 {
     const od_io *io = store->io;
     char *path = od_layer_path(store, row->id);
-    int why = path == NULL ? ENOMEM : remove_file(io, index_path(store, row->id, row->length));
+    int why = path == NULL ? ENOMEM : remove_file(io, od_index_path(store, row->id, row->length));
 
     if (why == 0)
         why = io->remove(io->ctx, path);
@@ -174,7 +173,7 @@ static int write_index(const od_io *io, const char *path, const od_buf *bytes)
 od_code od_index_write(const od_layered_store *store, const od_segment *segment, uint64_t length,
                        const od_footer *footer, od_error *err)
 {
-    char *path = index_path(store, segment->layer, length);
+    char *path = od_index_path(store, segment->layer, length);
     od_buf bytes = {0};
     od_code rc = path != NULL ? od_footer_encode(segment, length, footer, &bytes, err)
                               : od_fail(err, OD_E_NO_MEMORY, "no memory for the index of a layer");
@@ -198,7 +197,7 @@ od_code od_index_write(const od_layered_store *store, const od_segment *segment,
 static od_code read_index(const od_layered_store *store, const od_layer_row *row, const od_segment *segment,
                           od_footer *out, uint64_t *records, od_error *err)
 {
-    char *path = index_path(store, row->id, row->length);
+    char *path = od_index_path(store, row->id, row->length);
     const od_io *io = store->io;
     void *file = NULL;
     uint64_t size = 0;
@@ -213,7 +212,7 @@ static od_code read_index(const od_layered_store *store, const od_layer_row *row
     if (why == ENOENT)
         rc = od_segment_corrupt(segment, row->length, "its index is missing", err);
     else if (why != 0)
-        rc = od_fail_errno(err, OD_E_IO, why, "cannot read '%s'", path);
+        rc = od_io_fail(io, err, why, "cannot read '%s'", path);
     else
         rc = od_footer_read(io, file, segment, row->length, row->length + size, out, records, err);
     if (rc == OD_OK && *records != row->length) {

@@ -561,6 +561,21 @@ static od_code memory_seal(void *arg, od_uuid *id, od_error *err)
     return unlock(volume, rc);
 }
 
+static od_code memory_tier(void *arg, od_tiered_fn fn, void *fn_arg, od_error *err)
+{
+    (void)arg;
+    (void)fn;
+    (void)fn_arg;
+    return od_no_tier(err);
+}
+
+static od_code memory_tier_status(void *arg, od_storage_tier_status *out, od_error *err)
+{
+    (void)arg;
+    (void)out;
+    return od_no_tier(err);
+}
+
 const od_backend od_memory_backend = {
     .close_store = memory_close_store,
     .snapshots = memory_snapshots,
@@ -569,6 +584,8 @@ const od_backend od_memory_backend = {
     .gc = memory_gc,
     .compact = memory_compact,
     .status = memory_status,
+    .tier = memory_tier,
+    .tier_status = memory_tier_status,
     .verify = memory_verify,
     .open = memory_open,
     .open_snapshot = memory_open_snapshot,

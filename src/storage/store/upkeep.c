@@ -31,7 +31,31 @@ static uint64_t bytes_of(const od_layered_store *store, const char *path)
     return size;
 }
 
-/* The layer is dead in the metadata. Its file goes first, then its row: a crash between them leaves a row for the next time. */
+/* What may be far away of a layer. *gone is false if this store does not know that place: whoever does removes it. */
+static od_code remove_far(const od_layered_store *store, const od_layer_row *row, bool *gone, od_error *err)
+{
+    char *path;
+    char *index;
+    od_code rc;
+
+    *gone = store->tier != NULL;
+    if (store->tier == NULL)
+        return OD_OK;
+    path = od_layer_path(store, row->id);
+    index = od_index_path(store, row->id, row->length);
+    if (path == NULL || index == NULL)
+        rc = od_fail(err, OD_E_NO_MEMORY, "no memory to remove a layer");
+    else
+        rc = od_tier_remove(store->tier, path, err);
+    if (rc == OD_OK)
+        rc = od_tier_remove(store->tier, index, err);
+    od_free(path);
+    od_free(index);
+    return rc;
+}
+
+/* The layer is dead in the metadata. Its files go first, here and far away, then its row: a crash between them leaves a row for the next
+ * time. */
 static od_code bury(const od_layered_store *store, const od_layer_row *row, od_error *err)
 {
     const od_io *io = store->io;
@@ -39,6 +63,13 @@ static od_code bury(const od_layered_store *store, const od_layer_row *row, od_e
 
     if (why == 0)
         why = od_layer_remove(store, row);
+    if (why == 0 && row->sent) {
+        bool gone = false;
+        od_code rc = remove_far(store, row, &gone, err);
+
+        if (rc != OD_OK || !gone)
+            return rc;
+    }
     if (why == 0)
         why = io->point(io->ctx, "gc.removed");
     if (why != 0)
@@ -90,7 +121,7 @@ od_code od_layered_gc(void *arg, bool dry_run, od_garbage_fn fn, void *fn_arg, u
     return rc;
 }
 
-static od_code check_indexed(od_layered_store *store, const od_layer_row *row, od_open_layer *layer, od_error *err)
+od_code od_layer_check(od_layered_store *store, const od_layer_row *row, od_open_layer *layer, od_error *err)
 {
     od_footer footer = {0};
     uint64_t records = 0;
@@ -120,7 +151,7 @@ static od_code check_layer(od_layered_store *store, const od_layer_row *row, uin
         return rc;
     *bytes = row->length;
     if (row->state != OD_LAYER_ACTIVE) {
-        rc = check_indexed(store, row, layer, err);
+        rc = od_layer_check(store, row, layer, err);
     } else {
         rc = od_segment_recover(store->io, layer->file, &layer->segment, NULL, NULL, &scan, err);
         *bytes = scan.synced;

@@ -120,6 +120,15 @@ static od_code layered_open_snapshot(void *store, od_uuid snapshot, void **out, 
     return open_reader(store, NULL, &snapshot, out, err);
 }
 
+/* Where layers go far away another machine may open the database next: an empty layer that only this one has must not be in its way. */
+static void retreat(const od_layered_volume *volume)
+{
+    const od_layered_store *store = volume->store;
+
+    if (store->tier != NULL && volume->sequence == 0 && !volume->broken)
+        (void)!od_meta_retreat(store->meta, &volume->lease, volume->active->segment.layer, NULL);
+}
+
 static od_code layered_close(void *arg, od_error *err)
 {
     od_layered_volume *volume = arg;
@@ -131,6 +140,8 @@ static od_code layered_close(void *arg, od_error *err)
         rc = od_fail_errno(err, OD_E_IO, why, "stopped at 'close'");
     else if (volume->writable)
         rc = od_layered_sync(volume, err);
+    if (rc == OD_OK && volume->writable)
+        retreat(volume);
     give_back(volume, why == 0, true);
     return rc;
 }
@@ -382,6 +393,8 @@ const od_backend od_layered_backend = {
     .gc = od_layered_gc,
     .compact = od_layered_compact,
     .status = od_layered_status,
+    .tier = od_layered_tier,
+    .tier_status = od_layered_tier_status,
     .verify = od_layered_verify,
     .open = layered_open,
     .open_snapshot = layered_open_snapshot,

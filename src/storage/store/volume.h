@@ -9,6 +9,7 @@
 
 #include "storage/store/backend.h"
 #include "storage/store/files.h"
+#include "storage/tier.h"
 
 /* A layer that volumes are made of. Its file is open while somebody holds it, and then until too many others are. */
 typedef struct od_open_layer {
@@ -25,7 +26,9 @@ typedef struct od_layered_volume od_layered_volume;
 
 typedef struct {
     char *directory;
-    const od_io *io;
+    const od_io *io; /* the tier's, if there is one */
+    od_tier *tier;   /* NULL: all layers are in the directory */
+    uint64_t keep_bytes;
     od_meta *meta;
     int64_t lease_ms;
     bool heartbeat;
@@ -43,6 +46,10 @@ typedef struct {
     pthread_t merger;
     bool merger_started;
     bool merge_wanted;
+    pthread_t sender;
+    bool sender_started;
+    bool send_wanted;
+    char send_error[OD_ERROR_MESSAGE_SIZE]; /* empty: the last time went well */
     bool stopping;
     od_layered_volume *volumes;
 } od_layered_store;
@@ -91,6 +98,8 @@ void od_store_delist(od_layered_store *store, const od_layered_volume *volume);
 
 /* DIRECTORY/layers/ID.seg; freed with od_free, NULL when memory is out. */
 char *od_layer_path(const od_layered_store *store, od_uuid id);
+/* Of the index of a layer that is frozen at LENGTH: two writers who end a layer at different bytes do not meet in it. */
+char *od_index_path(const od_layered_store *store, od_uuid id, uint64_t length);
 /* *out is held, and counts as of a volume: the caller's to push and let go, or to close. */
 OD_MUST_CHECK od_code od_layer_open(od_layered_store *store, const od_layer_row *row, od_io_mode mode,
                                     od_open_layer **out, od_error *err);
@@ -161,7 +170,19 @@ OD_MUST_CHECK od_code od_layered_compact(void *store, const char *database, bool
                                          od_error *err);
 OD_MUST_CHECK od_code od_layered_status(void *store, const char *database, od_status_fn fn, void *arg, od_error *err);
 
+/* ---- tiering.c: sealed layers go far away ---- */
+
+/* Starts the thread that sends what is sealed; it sends what was left before, too. */
+OD_MUST_CHECK od_code od_store_tier_start(od_layered_store *store, od_error *err);
+void od_store_tier_soon(od_layered_store *store); /* something was sealed. With the store's lock free */
+OD_MUST_CHECK od_code od_layered_tier(void *store, od_tiered_fn fn, void *arg, od_error *err);
+OD_MUST_CHECK od_code od_layered_tier_status(void *store, od_storage_tier_status *out, od_error *err);
+
 /* ---- upkeep.c ---- */
+
+/* Reads all of a layer that is held, and frozen or sealed. */
+OD_MUST_CHECK od_code od_layer_check(od_layered_store *store, const od_layer_row *row, od_open_layer *layer,
+                                     od_error *err);
 
 OD_MUST_CHECK od_code od_layered_gc(void *store, bool dry_run, od_garbage_fn fn, void *arg, uint64_t *bytes,
                                     od_error *err);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "storage/store.h"
@@ -25,7 +26,9 @@
 typedef struct {
     char directory[64];
     const char *postgres_url; /* of OPENDUCK_TEST_POSTGRES; NULL: SQLite */
-    char schema[32];
+    char schema[40];
+    char blob
+        [160]; /* where layers go, if OPENDUCK_TEST_BLOB says so: "directory", or the URL of a bucket of OPENDUCK_TEST_S3 */
     _Atomic int64_t now;
     atomic_int asked;
 } place;
@@ -36,6 +39,16 @@ static inline int64_t place_clock(void *arg)
 
     atomic_fetch_add(&p->asked, 1);
     return atomic_load(&p->now);
+}
+
+static inline void place_blob_begin(place *p, const char *where)
+{
+    if (strcmp(where, "directory") == 0) {
+        snprintf(p->blob, sizeof p->blob, "%s/far", p->directory);
+        assert_int_equal(mkdir(p->blob, 0700), 0);
+    } else {
+        snprintf(p->blob, sizeof p->blob, "%s/%s", where, p->schema);
+    }
 }
 
 static int place_number; /* letters of a directory differ in case, which those of a schema do not */
@@ -53,13 +66,23 @@ static inline void place_begin(place *p)
         *c = (char)tolower((unsigned char)*c);
     snprintf(p->schema + strlen(p->schema), sizeof p->schema - strlen(p->schema), "_%d_%d", (int)getpid(),
              place_number++);
+    if (getenv("OPENDUCK_TEST_BLOB") != NULL)
+        place_blob_begin(p, getenv("OPENDUCK_TEST_BLOB"));
     atomic_store(&p->now, 1000000);
 }
 
 static inline od_storage_options place_options(const place *p, uint32_t lease_ms)
 {
-    return (od_storage_options){
-        .directory = p->directory, .lease_ms = lease_ms, .postgres_url = p->postgres_url, .postgres_schema = p->schema};
+    return (od_storage_options){.directory = p->directory,
+                                .lease_ms = lease_ms,
+                                .postgres_url = p->postgres_url,
+                                .postgres_schema = p->schema,
+                                .blob_url = p->blob[0] != '\0' ? p->blob : NULL,
+                                .keep_bytes = 1,
+                                .s3_endpoint = getenv("OPENDUCK_TEST_S3"),
+                                .s3_key = "openduck",
+                                .s3_secret = "openduck-secret",
+                                .s3_timeout_ms = 20000};
 }
 
 static inline void place_open(const place *p, uint32_t lease_ms, od_store **out)

@@ -337,6 +337,8 @@ static od_storage_code step(model *m)
         return od_store_verify(m->store, NULL, NULL, NULL);
     if (what < 19)
         return od_store_compact(m->store, NULL, (int)roll(m, 2), NULL, NULL, NULL);
+    if (what < 20 && m->p.blob[0] != '\0')
+        return od_store_tier(m->store, NULL, NULL, NULL);
     if (!pick(m, &file, &size) || what < 23) {
         rc = create_file(m);
     } else if (what < 40) {
