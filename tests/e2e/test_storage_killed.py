@@ -90,7 +90,8 @@ class Killed:
             try:
                 con.execute("ATTACH '%s' AS %s%s" % (url, alias, " (READ_ONLY)" if read_only else ""))
             except duckdb.IOException as e:
-                if "has a writer" not in str(e):
+                # On a busy machine a lease so short may end while the database is opened.
+                if "has a writer" not in str(e) and "the lease is over" not in str(e):
                     raise
                 return False
             return True
@@ -157,4 +158,6 @@ def test_a_killed_writer_loses_nothing_that_was_acknowledged(tmp_path, rounds):
         killed.check()
         if number % 3 == 2:
             killed.forget(keep=3)
+        if number % 25 == 24:
+            print("%d rounds, %d transactions" % (number + 1, killed.done), flush=True)
     assert killed.done > rounds
