@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs the storage library, builds examples/storage.c with nothing but that, and runs it.
+# Installs the storage library, builds examples/storage.c and tiering.c with nothing but that, and runs them.
 # usage: installed_storage.sh BUILD_DIR CC [SANITIZERS]
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -22,4 +22,14 @@ now: hello, geese
 then: hello, ducks
 snapshot of tour
 copy: hello, ducks
+END
+
+"$2" -std=c99 -Wall -Wextra -Werror ${3:+-fsanitize=$3} -I"$there/include" "$root/examples/tiering.c" \
+    -L"$lib" -Wl,-rpath,"$lib" -lopenduck_storage -o "$there/tiering"
+mkdir "$there/near" "$there/far"
+"$there/tiering" "$there/near" "$there/far" >"$there/said"
+diff - "$there/said" <<'END'
+sealed: 0 of 1 layers far away, 1 here
+sent: 1 of 1 layers far away, 0 here
+read from there: hello, ducks
 END
