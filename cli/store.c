@@ -56,10 +56,14 @@ bool store_open(const char *command, const od_options *options, od_store **out, 
     char *directory = data_directory(options);
     const od_secret *url = od_options_secret(options, OD_OPT_POSTGRES_URL);
     od_storage_options wanted = {.directory = directory, .postgres_url = url->len > 0 ? url->value : NULL};
+    const char *blob = od_options_str(options, OD_OPT_BLOB_URL);
     od_storage_error err = {0};
     bool opened = false;
 
     *code = EXIT_FAILED;
+    if (blob[0] != '\0')
+        wanted.blob_url = blob;
+    od_storage_options_from_environment(&wanted); /* what has no option: credentials */
     if (directory == NULL) {
         fprintf(stderr, "openduck %s: out of memory\n", command);
     } else if (directory[0] == '\0') {

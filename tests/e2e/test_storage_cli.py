@@ -155,6 +155,7 @@ def test_what_is_wrong_is_said(store, tmp_path_factory):
         (["storage", "status", "--whole"], 2, "compact"),
         (["storage", "status", "nobody"], 1, "no database 'nobody'"),
         (["storage", "compact", "nobody"], 1, "no database 'nobody'"),
+        (["gc", "--blob-url", "ftp://there", "--data-dir", store], 1, "'ftp://there' is no place for layers"),
         (["gc", "--data-dir", other], 1, "there is no store in '%s'" % other),
         (["gc", "--data-dir", other / "nothere"], 1, "there is no store"),
     ):

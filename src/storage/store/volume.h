@@ -1,7 +1,8 @@
 /* A database in layers, opened to write or to read.
  *
  * Locks, in this order: SYNCING (a sync or a seal at a time), APPEND (the end of the active segment; held across the write of a
- * record, since a log has one end), LOCK (files and layers; never held across I/O). */
+ * record, since a log has one end), LOCK (files and layers; never held across I/O). The store's lock comes before a volume's LOCK; its FILES is
+ * last. */
 #ifndef OD_STORAGE_STORE_VOLUME_H
 #define OD_STORAGE_STORE_VOLUME_H
 
