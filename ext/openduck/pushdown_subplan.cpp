@@ -178,7 +178,6 @@ private:
 			return IsWorth(*op.children[0], reducible, summed);
 		case LogicalOperatorType::LOGICAL_MATERIALIZED_CTE:
 			return IsWorth(*op.children[1], reducible, summed);
-		case LogicalOperatorType::LOGICAL_TOP_N:
 		case LogicalOperatorType::LOGICAL_EXCEPT:
 		case LogicalOperatorType::LOGICAL_INTERSECT:
 			return true;

@@ -219,21 +219,6 @@ bool SubplanWriter::WriteDistinct(LogicalDistinct &distinct, SubplanBlock &block
 	return true;
 }
 
-bool SubplanWriter::WriteTopN(LogicalTopN &top, SubplanBlock &block) {
-	if (!WriteOperator(*top.children[0], block)) {
-		return false;
-	}
-	// Unqualified, the name of an output would win.
-	Qualify(block);
-	string orders;
-	if (!WriteOrders(top.orders, block, orders) || !Restrict(top, block)) {
-		return false;
-	}
-	Become(block, Select(block) + orders + " LIMIT " + to_string(top.limit) +
-	                  (top.offset ? " OFFSET " + to_string(top.offset) : ""));
-	return true;
-}
-
 bool SubplanWriter::WriteSetOperation(LogicalSetOperation &operation, SubplanBlock &block) {
 	auto word = operation.type == LogicalOperatorType::LOGICAL_UNION    ? " UNION"
 	            : operation.type == LogicalOperatorType::LOGICAL_EXCEPT ? " EXCEPT"
@@ -309,8 +294,6 @@ bool SubplanWriter::WriteOperator(LogicalOperator &op, SubplanBlock &block) {
 		return WriteAggregate(op.Cast<LogicalAggregate>(), block);
 	case LogicalOperatorType::LOGICAL_DISTINCT:
 		return WriteDistinct(op.Cast<LogicalDistinct>(), block);
-	case LogicalOperatorType::LOGICAL_TOP_N:
-		return WriteTopN(op.Cast<LogicalTopN>(), block);
 	case LogicalOperatorType::LOGICAL_ORDER_BY:
 		// Without a limit above, nobody sees it within a part of a plan.
 		return WriteOperator(*op.children[0], block) && Restrict(op, block);

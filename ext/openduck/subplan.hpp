@@ -66,7 +66,6 @@ private:
 	//! A scalar subquery that has one row anyway.
 	bool WriteScalar(LogicalAggregate &aggregate, SubplanBlock &block);
 	bool WriteDistinct(LogicalDistinct &distinct, SubplanBlock &block);
-	bool WriteTopN(LogicalTopN &top, SubplanBlock &block);
 	bool WriteSetOperation(LogicalSetOperation &operation, SubplanBlock &block);
 	bool WriteMaterialized(LogicalMaterializedCTE &cte, SubplanBlock &block);
 	bool WriteReference(LogicalCTERef &reference, SubplanBlock &block);
