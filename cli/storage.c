@@ -102,6 +102,42 @@ static od_storage_code compact(call *c, od_storage_error *err)
     return rc;
 }
 
+/* ---- tier ---- */
+
+static int tell_tiered(void *arg, const od_storage_tiered *tiered)
+{
+    call *c = arg;
+    char size[STORE_SIZE_TEXT];
+    char layers[STORE_SIZE_TEXT];
+
+    c->layers++;
+    c->bytes += tiered->bytes;
+    if (c->json) {
+        fputs(c->layers > 1 ? ",\n  {" : "\n  {", stdout);
+        store_json("layer", tiered->layer);
+        printf(", \"bytes\": %" PRIu64 "}", tiered->bytes);
+    } else {
+        store_progress_end();
+        printf("%s  %s\n", tiered->layer, store_size(tiered->bytes, size));
+    }
+    store_progress("%s, %s", store_layers(c->layers, layers), store_size(c->bytes, size));
+    return 0;
+}
+
+static od_storage_code tier(call *c, od_storage_error *err)
+{
+    od_storage_code rc;
+
+    fputs(c->json ? "{\"sent\": [" : "", stdout);
+    rc = od_store_tier(c->store, tell_tiered, c, err);
+    store_progress_end();
+    if (c->json)
+        puts("]}");
+    else if (rc == OD_STORAGE_OK && c->layers == 0)
+        puts("nothing to send");
+    return rc;
+}
+
 /* ---- status ---- */
 
 static void print_status(const od_storage_status *s)
@@ -158,6 +194,7 @@ static const struct {
 } verbs[] = {
     {"verify", 0, verify, "'verify' takes no argument: it reads the whole store"},
     {"compact", 1, compact, "'compact' takes at most a DATABASE"},
+    {"tier", 0, tier, "'tier' takes no argument: it sends what the whole store has not sent"},
     {"status", 1, status, "'status' takes at most a DATABASE"},
 };
 
@@ -181,5 +218,5 @@ int command_storage(const od_options *options)
             return code;
         return store_close("storage", c.store, verbs[i].run(&c, &err), &err);
     }
-    return store_usage("storage", "the first argument is one of verify, compact, status");
+    return store_usage("storage", "the first argument is one of verify, compact, tier, status");
 }

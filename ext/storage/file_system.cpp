@@ -101,10 +101,12 @@ shared_ptr<Volume> StorageFileSystem::Look(const StorageLocation &location) {
 	if (attached) {
 		return attached;
 	}
-	if (!FileSystem::CreateLocal()->DirectoryExists(location.data_dir)) {
+	auto elsewhere = !location.PostgresUrl().empty();
+	if (!elsewhere && !FileSystem::CreateLocal()->DirectoryExists(location.data_dir)) {
 		return nullptr;
 	}
-	return Volume::TryOpen(state->OpenStore(location, false), location);
+	// With metadata elsewhere the database may be another machine's, and this directory a new one.
+	return Volume::TryOpen(state->OpenStore(location, elsewhere), location);
 }
 
 unique_ptr<FileHandle> StorageFileSystem::OpenFile(const string &path, FileOpenFlags flags,
@@ -128,6 +130,9 @@ unique_ptr<FileHandle> StorageFileSystem::OpenFile(const string &path, FileOpenF
 		} else {
 			throw IOException("cannot open '%s': there is no file '%s' in it", location.Name(), location.file);
 		}
+	} else if (location.IsMain() && flags.CreateFileIfNotExists() && volume->Size(file) > 0) {
+		// DuckDB would write an empty database over it, since it saw none a moment ago.
+		throw IOException("'%s' has just been made by somebody else: ATTACH it again", location.Name());
 	} else if (flags.OverwriteExistingFile()) {
 		volume->Truncate(file, 0);
 	}

@@ -1,5 +1,7 @@
 #include "storage/functions.hpp"
 
+#include "common/throw.hpp"
+
 #include "storage/seal.hpp"
 
 #include "duckdb/common/exception/binder_exception.hpp"
@@ -59,6 +61,7 @@ static StorageLocation StoreLocation(const StorageFunctionInput &input) {
 	StorageLocation location;
 	location.data_dir = TextParameter(input, "data_dir");
 	location.secret = TextParameter(input, "secret");
+	location.blob_url = TextParameter(input, "blob_url");
 	return StorageLocation::Resolve(location, input.context.client_data->file_opener.get());
 }
 
@@ -190,6 +193,34 @@ static rows_t Compact(StorageFunctionInput input) {
 	return merges.rows;
 }
 
+static rows_t Tier(StorageFunctionInput input) {
+	struct Sent {
+		ClientContext &context;
+		rows_t rows;
+	} sent {input.context, {}};
+	auto store = OpenStore(input, StoreLocation(input));
+	auto add = [](void *arg, const od_storage_tiered *tiered) {
+		auto &to = *static_cast<Sent *>(arg);
+		to.rows.push_back({Value(tiered->layer), Value::UBIGINT(tiered->bytes)});
+		return to.context.interrupted ? 1 : 0;
+	};
+	od_storage_error err = {};
+	Check(od_store_tier(store->Handle(), add, &sent, &err), err, "cannot send layers to the store's blob_url");
+	return sent.rows;
+}
+
+static rows_t Far(StorageFunctionInput input) {
+	auto store = OpenStore(input, StoreLocation(input));
+	od_storage_tier_status s = {};
+	od_storage_error err = {};
+	Check(od_store_tier_status(store->Handle(), &s, &err), err, "cannot look at the store's blob_url");
+	auto failure =
+	    s.last_error[0] ? Value(ForeignText(s.last_error, strlen(s.last_error))) : Value(LogicalType::VARCHAR);
+	return {{Value::UBIGINT(s.layers), Value::UBIGINT(s.bytes), Value::UBIGINT(s.far_layers),
+	         Value::UBIGINT(s.far_bytes), Value::UBIGINT(s.near_layers), Value::UBIGINT(s.near_bytes),
+	         Value::UBIGINT(s.fetches), Value::UBIGINT(s.fetched_bytes), failure}};
+}
+
 static rows_t Verify(StorageFunctionInput input) {
 	rows_t rows;
 	auto store = OpenStore(input, StoreLocation(input));
@@ -254,6 +285,7 @@ static void Register(ExtensionLoader &loader, const StorageFunctionInfo &descrip
 		if (of_a_store) {
 			function.named_parameters["data_dir"] = LogicalType::VARCHAR;
 			function.named_parameters["secret"] = LogicalType::VARCHAR;
+			function.named_parameters["blob_url"] = LogicalType::VARCHAR;
 		}
 		if (flag) {
 			function.named_parameters[flag] = LogicalType::BOOLEAN;
@@ -310,6 +342,19 @@ void RegisterStoreFunctions(ExtensionLoader &loader, shared_ptr<StorageState> st
 	                   {"space", LogicalType::DOUBLE},
 	                   {"reading", LogicalType::DOUBLE}}),
 	         {{}, {text}});
+	Register(loader, Describe(state, "openduck_tier", Tier, {{"layer", text}, {"bytes", number}}), {{}});
+	Register(loader,
+	         Describe(state, "openduck_far", Far,
+	                  {{"layers", number},
+	                   {"bytes", number},
+	                   {"far_layers", number},
+	                   {"far_bytes", number},
+	                   {"near_layers", number},
+	                   {"near_bytes", number},
+	                   {"fetches", number},
+	                   {"fetched_bytes", number},
+	                   {"last_error", text}}),
+	         {{}});
 	Register(loader,
 	         Describe(state, "openduck_verify", Verify, {{"layer", text}, {"problem", text}, {"bytes", number}}), {{}});
 }

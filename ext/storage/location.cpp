@@ -81,6 +81,14 @@ static void ParseParameter(StorageLocation &location, const string &text) {
 		location.secret = value;
 	} else if (key == "metadata") {
 		ReadMetadata(location, value);
+	} else if (key == "blob_url") {
+		location.blob_url = value;
+	} else if (key == "far") {
+		FarPlace place;
+		location.far = std::strtoul(value.c_str(), nullptr, 10);
+		if (!FarPlace::Find(location.far, place)) {
+			throw BinderException("openduck://: far is what duckdb_databases() shows; write blob_url=URL");
+		}
 	} else if (key == "lease_ms") {
 		location.lease_ms = ParseLease(value);
 	} else if (key == "state" && (value == "sealed" || value == "synced")) {
@@ -88,9 +96,10 @@ static void ParseParameter(StorageLocation &location, const string &text) {
 	} else if (key == "state") {
 		throw BinderException("openduck://: state is sealed or synced, not '%s'", value);
 	} else {
-		throw BinderException(
-		    "openduck://: unknown parameter '%s'; data_dir, metadata, snapshot, state, lease_ms and secret are known",
-		    key);
+		throw BinderException("openduck://: unknown parameter '%s'; data_dir, metadata, blob_url, snapshot, state, "
+		                      "lease_ms and secret are "
+		                      "known",
+		                      key);
 	}
 }
 
@@ -166,6 +175,12 @@ static string PathOf(const StorageLocation &location, const string &file) {
 	if (!location.secret.empty()) {
 		add("secret", StringUtil::URLEncode(location.secret));
 	}
+	if (!location.blob_url.empty()) {
+		add("blob_url", StringUtil::URLEncode(location.blob_url, false));
+	}
+	if (location.far != 0) {
+		add("far", to_string(location.far));
+	}
 	// The last one: see ReadMetadata.
 	if (!location.metadata.empty()) {
 		add("metadata", location.metadata);
@@ -203,13 +218,25 @@ static string Environment(const char *name) {
 	return value ? value : "";
 }
 
+static FarPlace FarPlaceOf(const StorageLocation &location, FarPlace place, optional_ptr<FileOpener> opener) {
+	if (!location.blob_url.empty()) {
+		place.url = location.blob_url;
+	}
+	if (place.url.empty()) {
+		place.url = Environment("OPENDUCK_BLOB_URL");
+	}
+	AddS3Secret(place, opener);
+	place.AddEnvironment();
+	return place;
+}
+
 StorageLocation StorageLocation::Resolve(const string &path, optional_ptr<FileOpener> opener) {
 	return Resolve(Parse(path), opener);
 }
 
 StorageLocation StorageLocation::Resolve(StorageLocation result, optional_ptr<FileOpener> opener) {
 	// What a path says that was resolved is not looked for again: secrets come and go while a database is attached.
-	if (result.data_dir.empty() || result.metadata.empty() || !result.secret.empty()) {
+	if (result.data_dir.empty() || result.metadata.empty() || !result.secret.empty() || !result.blob_url.empty()) {
 		auto secret = FindStorageSecret(result, opener);
 		if (result.data_dir.empty()) {
 			result.data_dir = secret.data_dir;
@@ -217,6 +244,9 @@ StorageLocation StorageLocation::Resolve(StorageLocation result, optional_ptr<Fi
 		auto url = secret.postgres_url.empty() ? Environment("OPENDUCK_POSTGRES_URL") : secret.postgres_url;
 		if (result.metadata.empty()) {
 			result.metadata = url.empty() ? SQLITE : MetadataOf(url);
+		}
+		if (result.far == 0) {
+			result.far = FarPlaceOf(result, std::move(secret.far), opener).Number();
 		}
 	}
 	if (result.data_dir.empty()) {
@@ -232,6 +262,7 @@ StorageLocation StorageLocation::Resolve(StorageLocation result, optional_ptr<Fi
 	}
 	result.data_dir = AbsoluteDirectory(result.data_dir, opener);
 	result.secret.clear();
+	result.blob_url.clear();
 	return result;
 }
 

@@ -9,7 +9,7 @@
 namespace openduck {
 using namespace duckdb; // NOLINT: every name here is DuckDB's or ours
 
-//! openduck://NAME[/FILE][?data_dir=DIR][&snapshot=ID | &state=sealed | &state=synced][&lease_ms=N][&secret=NAME][&metadata=sqlite]. Values are percent-encoded.
+//! openduck://NAME[/FILE][?data_dir=DIR][&snapshot=ID | &state=sealed | &state=synced][&lease_ms=N][&secret=NAME][&blob_url=URL][&metadata=sqlite]. Values are percent-encoded.
 //! DuckDB makes the names of a database's other files from the path that CanonicalizePath gave it, by a suffix before the '?': that path
 //! has the file's name and the directory, so that all files of one ATTACH are looked for in one place.
 struct StorageLocation {
@@ -24,6 +24,9 @@ struct StorageLocation {
 	//! "sqlite", in the directory, or "postgres-N": a number, since a path is shown and a URL may hold a password. Empty until it is
 	//! resolved.
 	string metadata;
+	//! Where copies of layers are: what the path says until it is resolved, then the number of a FarPlace, 0 for none.
+	string blob_url;
+	idx_t far = 0;
 	//! A name of a secret, until it is resolved.
 	string secret;
 	//! For readers: "sealed" is the newest snapshot; "synced" is the last synced state, as it is without any, but of another path than

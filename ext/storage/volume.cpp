@@ -1,6 +1,7 @@
 #include "storage/volume.hpp"
 
 #include "common/throw.hpp"
+#include "storage/far_place.hpp"
 
 #include "duckdb/common/file_system.hpp"
 
@@ -35,7 +36,10 @@ Store::Store(const StorageLocation &location, bool create) : directory(location.
 		MakeDirectory(directory);
 	}
 	auto postgres_url = location.PostgresUrl();
+	FarPlace far;
+	FarPlace::Find(location.far, far);
 	od_storage_options options = {};
+	far.Fill(options);
 	options.directory = directory.c_str();
 	options.lease_ms = location.lease_ms;
 	options.postgres_url = postgres_url.empty() ? nullptr : postgres_url.c_str();
@@ -51,7 +55,8 @@ Store::~Store() {
 
 shared_ptr<Store> Stores::Open(const StorageLocation &location, bool create) {
 	lock_guard<mutex> guard(lock);
-	auto &entry = open[location.data_dir + '\n' + location.metadata + '\n' + to_string(location.lease_ms)];
+	auto &entry = open[location.data_dir + '\n' + location.metadata + '\n' + to_string(location.far) + '\n' +
+	                   to_string(location.lease_ms)];
 	auto result = entry.lock();
 	if (!result) {
 		result = make_shared_ptr<Store>(location, create);

@@ -81,6 +81,19 @@ def test_layers_are_merged_and_garbage_goes(store):
     assert answer(store, "storage", "verify")["damaged"] == []
 
 
+def test_layers_are_sent_far_away(store, tmp_path_factory):
+    far = {"OPENDUCK_BLOB_URL": str(tmp_path_factory.mktemp("far"))}
+    run(store, "snapshot", "seal", "tour")
+    sent = answer(store, "storage", "tier", **far)["sent"]
+    assert sent and all(re.fullmatch(ID, s["layer"]) and s["bytes"] > 0 for s in sent)
+    assert run(store, "storage", "tier", **far) == "nothing to send\n"
+    run(store, "snapshot", "seal", "tour")
+    assert re.fullmatch(ID + r"  [0-9.]+ \w+\n", run(store, "storage", "tier", **far))
+    (store / "layers" / (sent[0]["layer"] + ".seg")).unlink()
+    assert run(store, "storage", "verify", **far).endswith(" 0 damaged\n"), "its copy is read"
+    assert "no place" in run(store, "storage", "tier", code=1)
+
+
 def test_gc_tells_before_it_removes(store):
     """The garbage is what a writer left that was killed while it made a layer: its file without a trace of its use."""
     orphan = "0e9f9a1c-0000-4000-8000-000000000000"
@@ -150,7 +163,7 @@ def test_what_is_wrong_is_said(store, tmp_path_factory):
         (["snapshot", "drop", "x"], 2, "UUID"),
         (["snapshot", "seal", "nobody"], 1, "no database 'nobody'"),
         (["snapshot", "list", "nobody"], 1, "no database 'nobody'"),
-        (["storage", "stats"], 2, "verify, compact, status"),
+        (["storage", "stats"], 2, "verify, compact, tier, status"),
         (["storage", "verify", "tour"], 2, "whole store"),
         (["storage", "status", "--whole"], 2, "compact"),
         (["storage", "status", "nobody"], 1, "no database 'nobody'"),
