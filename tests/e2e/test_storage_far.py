@@ -4,7 +4,7 @@ import duckdb
 import pytest
 import services
 from postgres import Postgres
-from s3 import KEY, SECRET, S3
+from s3 import KEY, S3, SECRET
 
 pytestmark = pytest.mark.extension
 LAYERS = "SELECT count(*), sum(i), max(s) FROM m.t"
