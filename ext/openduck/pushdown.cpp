@@ -313,6 +313,10 @@ static void VisitPlan(LogicalOperator &op, PushdownLevel level, bool in_join, bo
 		DropSelectionHint(get);
 		bind.filters_pushed = level != PushdownLevel::OFF;
 		bind.dynamic_filters = bind.filters_pushed && !below_limit && !bind.limit.IsValid();
+		if (below_limit) {
+			// DuckDB 1.5.5 would leave out rows here before the LIMIT counts them.
+			get.dynamic_filters.reset();
+		}
 		TableFilterSet by_position;
 		auto &ids = get.GetColumnIds();
 		for (auto &entry : get.table_filters.filters) {

@@ -83,6 +83,40 @@ bool IsScan(const LogicalOperator &op) {
 	return child.get().type == LogicalOperatorType::LOGICAL_GET;
 }
 
+//! Whether OP's rows come in an order that was asked for.
+bool GivesOrder(const LogicalOperator &op) {
+	switch (op.type) {
+	case LogicalOperatorType::LOGICAL_ORDER_BY:
+	case LogicalOperatorType::LOGICAL_TOP_N:
+		return true;
+	case LogicalOperatorType::LOGICAL_PROJECTION:
+	case LogicalOperatorType::LOGICAL_FILTER:
+		return GivesOrder(*op.children[0]);
+	case LogicalOperatorType::LOGICAL_MATERIALIZED_CTE:
+		return GivesOrder(*op.children[1]);
+	default:
+		return false;
+	}
+}
+
+//! If PLACE is a CTE, what its query ends with, down to the order, goes above it: the rest may be the server's.
+void LiftOrder(unique_ptr<LogicalOperator> &place) {
+	if (place->type != LogicalOperatorType::LOGICAL_MATERIALIZED_CTE || !IsRemoteTree(*place->children[0])) {
+		return;
+	}
+	LiftOrder(place->children[1]);
+	auto type = place->children[1]->type;
+	if (!GivesOrder(*place->children[1]) || type == LogicalOperatorType::LOGICAL_FILTER ||
+	    type == LogicalOperatorType::LOGICAL_MATERIALIZED_CTE) {
+		return;
+	}
+	auto top = std::move(place->children[1]);
+	place->children[1] = std::move(top->children[0]);
+	top->children[0] = std::move(place);
+	place = std::move(top);
+	LiftOrder(place->children[0]);
+}
+
 //! count(*) alone, which a scan does by itself.
 bool CountsOnly(const LogicalAggregate &aggregate) {
 	if (!aggregate.groups.empty() || !IsScan(*aggregate.children[0])) {
@@ -120,6 +154,7 @@ public:
 	//! The largest parts at and below PLACE. REDUCIBLE: a join above may need fewer of its rows. SUMMED: what comes of PLACE ends in
 	//! groups that the server can make.
 	void Visit(unique_ptr<LogicalOperator> &place, bool reducible, bool summed) {
+		LiftOrder(place);
 		if (place->type == LogicalOperatorType::LOGICAL_TOP_N && PushFirst(place->Cast<LogicalTopN>())) {
 			return;
 		}
@@ -135,9 +170,9 @@ public:
 	}
 
 private:
-	//! What computes a few columns is as good here.
+	//! What computes a few columns is as good here, and no order is kept on the way.
 	static bool IsRoot(const LogicalOperator &op) {
-		return op.type != LogicalOperatorType::LOGICAL_PROJECTION && op.type != LogicalOperatorType::LOGICAL_ORDER_BY;
+		return op.type != LogicalOperatorType::LOGICAL_PROJECTION && !GivesOrder(op);
 	}
 
 	//! Whether the keys of a join may leave out rows of the CHILD'th side of OP.

@@ -17,15 +17,25 @@ LEVELS = ("off", "scan", "full")
 MOST_ROWS = 20000
 
 
-def answer(con, sql):
-    """The rows of SQL as a multiset of texts, and their types; or the kind of its error."""
+#: The rows as texts: in any order, or in theirs.
+FORMS = (
+    "SELECT COLUMNS(*)::VARCHAR FROM (%s) LIMIT %d",
+    "SELECT COLUMNS(*)::VARCHAR FROM (%s) ORDER BY ALL LIMIT %d",
+    "WITH o AS MATERIALIZED (%s) SELECT COLUMNS(*)::VARCHAR FROM o ORDER BY ALL LIMIT %d",
+    "WITH o AS MATERIALIZED (SELECT COLUMNS(*)::VARCHAR FROM (%s) LIMIT %d) FROM o ORDER BY ALL",
+)
+
+
+def answer(con, sql, form):
+    """The rows of SQL in FORM, as a multiset of texts or in their order, and their types; or the kind of its error."""
     try:
-        found = con.execute("SELECT COLUMNS(*)::VARCHAR FROM (%s) LIMIT %d" % (sql, MOST_ROWS + 1)).fetchall()
+        found = con.execute(form % (sql, MOST_ROWS + 1)).fetchall()
         types = [str(d[1]) for d in con.execute("DESCRIBE " + sql).description]
         types += [row[1] for row in con.fetchall()]
     except Exception as error:
         return type(error).__name__
-    return types, collections.Counter(map(repr, found))
+    texts = [repr(row) for row in found]
+    return types, texts if "ORDER BY ALL" in form else collections.Counter(texts)
 
 
 @pytest.fixture(params=range(3))
@@ -42,16 +52,21 @@ def place(request, tmp_path):
         server.wait_idle()
 
 
-def compare(con, sql, names, where):
+def compare(con, sql, names, where, form):
     """Every level gives what the twins give; with some tables here, too."""
-    want = answer(con, sql.format(**{n: "twin." + n for n in names}))
-    if not isinstance(want, str) and sum(want[1].values()) > MOST_ROWS:
+    # DuckDB 1.5.5 lets a join's run-time filters leave out rows of its own tables before a LIMIT below it counts them.
+    right = "SET disabled_optimizers = '%s'" % ("join_filter_pushdown" if "LIMIT" in sql else "")
+    con.execute(right)
+    want = answer(con, sql.format(**{n: "twin." + n for n in names}), form)
+    if where == names:
+        con.execute("SET disabled_optimizers = ''")
+    if not isinstance(want, str) and MOST_ROWS < (want[1].total() if form == FORMS[0] else len(want[1])):
         return
     text = sql.format(**{n: ("cloud." if n in where else "twin.") + n for n in names})
     for level in LEVELS:
         con.execute("SET openduck_pushdown = '%s'" % level)
-        got = answer(con, text)
-        assert got == want, "%s: %s" % (level, text)
+        got = answer(con, text, form)
+        assert got == want, "%s: %s" % (level, form % (text, MOST_ROWS + 1))
 
 
 def run(place, count, seconds):
@@ -62,7 +77,7 @@ def run(place, count, seconds):
     done = 0
     for sql in itertools.islice(random_queries.queries(seed, made), count):
         where = rnd.choice((names, names, rnd.sample(names, 2), rnd.sample(names, 3)))
-        compare(con, sql, names, where)
+        compare(con, sql, names, where, rnd.choice(FORMS))
         done += 1
         if time.monotonic() > deadline:
             break
