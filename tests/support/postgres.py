@@ -35,8 +35,9 @@ class Postgres:
 
     def run(self, program, *args):
         quiet = subprocess.DEVNULL
+        env = services.server_env()  # nothing is preloaded
         return subprocess.Popen(
-            [self.programs / program, *args], cwd=self.where, stdout=quiet, stderr=quiet, **self.person
+            [self.programs / program, *args], cwd=self.where, env=env, stdout=quiet, stderr=quiet, **self.person
         )
 
     def create(self, database):

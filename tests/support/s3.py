@@ -1,6 +1,5 @@
 """An S3 server of the tests' own, on a free port; its buckets are folders."""
 
-import os
 import pathlib
 import socket
 import subprocess
@@ -31,7 +30,7 @@ class S3:
         with open(self.where / "log", "w") as log:
             self.process = subprocess.Popen(
                 [*command, "--sidecar", self.where / "attributes", self.where / "data"],
-                env={**os.environ, "ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET},
+                env=services.server_env({"ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET}),
                 stdout=log,
                 stderr=log,
             )
