@@ -268,9 +268,9 @@ def test_nothing_of_an_old_writer_is_seen_or_acknowledged(data):
         (["--version"], 0, "libfuse"),
         ([], 2, "DATABASE"),
         (["db"], 2, "DATABASE"),
-        (["--data-dir", "/nowhere/at/all", "db", "/"], 1, "/nowhere/at/all"),
-        (["--lease", "x", "db", "/"], 2, "--lease"),
-        (["--read-only", "--seal-on-checkpoint", "--data-dir", ".", "db", "/"], 2, "writer"),
+        (["--data-dir", "/nowhere/at/all", "db", "/nowhere"], 1, "/nowhere/at/all"),
+        (["--lease", "x", "db", "/nowhere"], 2, "--lease"),
+        (["--read-only", "--seal-on-checkpoint", "--data-dir", ".", "db", "/nowhere"], 2, "writer"),
         (["--unknown"], 2, "unknown"),
     ],
 )
