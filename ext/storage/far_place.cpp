@@ -1,19 +1,19 @@
 #include "storage/far_place.hpp"
 
+#include "storage/numbered.hpp"
+
 #include <tuple>
 
 namespace openduck {
 
-//! Those that paths have numbers for: of the process, since DuckDB compares the paths of all its instances.
-static mutex places_lock;
-static vector<FarPlace> places;
+static Numbered<FarPlace> places;
 
-static bool IsSame(const FarPlace &a, const FarPlace &b) {
+bool FarPlace::operator==(const FarPlace &other) const {
 	auto all = [](const FarPlace &p) {
 		return std::tie(p.url, p.tier, p.keep_bytes, p.endpoint, p.region, p.key_id, p.secret, p.session_token,
 		                p.virtual_host);
 	};
-	return all(a) == all(b);
+	return all(*this) == all(other);
 }
 
 static void Add(string &value, const char *from) {
@@ -51,26 +51,11 @@ void FarPlace::Fill(od_storage_options &options) const {
 }
 
 idx_t FarPlace::Number() const {
-	if (url.empty()) {
-		return 0;
-	}
-	lock_guard<mutex> guard(places_lock);
-	for (idx_t i = 0; i < places.size(); i++) {
-		if (IsSame(places[i], *this)) {
-			return i + 1;
-		}
-	}
-	places.push_back(*this);
-	return places.size();
+	return url.empty() ? 0 : places.NumberOf(*this);
 }
 
 bool FarPlace::Find(idx_t number, FarPlace &result) {
-	lock_guard<mutex> guard(places_lock);
-	if (number == 0 || number > places.size()) {
-		return false;
-	}
-	result = places[number - 1];
-	return true;
+	return places.Find(number, result);
 }
 
 } // namespace openduck

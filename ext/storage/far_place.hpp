@@ -24,6 +24,7 @@ struct FarPlace {
 	string session_token;
 	bool virtual_host = false;
 
+	bool operator==(const FarPlace &other) const;
 	//! Takes what is not given from OPENDUCK_BLOB_URL and, if no key is given, the variables of AWS.
 	void AddEnvironment();
 	//! OPTIONS borrow the texts.

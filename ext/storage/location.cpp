@@ -1,5 +1,6 @@
 #include "storage/location.hpp"
 
+#include "storage/numbered.hpp"
 #include "storage/secret.hpp"
 
 #include "duckdb/common/exception/binder_exception.hpp"
@@ -19,29 +20,21 @@ bool StorageLocation::IsOne(const string &path) {
 static constexpr const char *SQLITE = "sqlite";
 static constexpr const char *POSTGRES = "postgres-";
 
-//! The URLs that paths have numbers for: of the process, since DuckDB compares the paths of all its instances.
-static mutex postgres_lock;
-static vector<string> postgres_urls;
+static Numbered<string> postgres_urls;
 
 static string MetadataOf(const string &postgres_url) {
-	lock_guard<mutex> guard(postgres_lock);
-	for (idx_t i = 0; i < postgres_urls.size(); i++) {
-		if (postgres_urls[i] == postgres_url) {
-			return POSTGRES + to_string(i + 1);
-		}
-	}
-	postgres_urls.push_back(postgres_url);
-	return POSTGRES + to_string(postgres_urls.size());
+	return POSTGRES + to_string(postgres_urls.NumberOf(postgres_url));
 }
 
 string StorageLocation::PostgresUrl() const {
-	lock_guard<mutex> guard(postgres_lock);
-	for (idx_t i = 0; i < postgres_urls.size(); i++) {
-		if (metadata == POSTGRES + to_string(i + 1)) {
-			return postgres_urls[i];
+	string result;
+	if (StringUtil::StartsWith(metadata, POSTGRES)) {
+		auto number = std::strtoul(metadata.c_str() + strlen(POSTGRES), nullptr, 10);
+		if (metadata == POSTGRES + to_string(number)) {
+			postgres_urls.Find(number, result);
 		}
 	}
-	return string();
+	return result;
 }
 
 static uint32_t ParseLease(const string &value) {
