@@ -5,6 +5,7 @@ import collections
 import duckdb
 import pytest
 import services
+from twin_tables import twin_tables
 
 pytestmark = pytest.mark.extension
 
@@ -24,14 +25,9 @@ NAMES = ("a", "b", "none", "odd")
 @pytest.fixture(scope="module")
 def con(tmp_path_factory):
     """`cloud` at a server; the twins of its tables, and one of this side's own, here."""
-    path = services.make_database(tmp_path_factory.mktemp("subplans") / "mydb.duckdb", *TABLES)
-    with services.Serve({"mydb": path}) as server, services.attached(server) as c:
-        c.execute("CREATE SCHEMA twin")
-        for table in NAMES:
-            c.execute("CREATE TABLE twin.%s AS FROM cloud.%s" % (table, table))
+    with twin_tables(tmp_path_factory.mktemp("subplans") / "mydb.duckdb", NAMES, *TABLES) as c:
         c.execute("CREATE TABLE here AS SELECT i AS k, i % 3 AS h FROM range(0, 50, 4) t(i)")
         yield c
-        server.wait_idle()
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import time
 
 import pytest
 import random_queries
-import services
+from twin_tables import twin_tables
 
 pytestmark = pytest.mark.extension
 
@@ -42,14 +42,9 @@ def answer(con, sql, form):
 def place(request, tmp_path):
     """A connection with the same random tables in `twin` and in `cloud`, and the random source of queries."""
     made = random_queries.tables(request.param)
-    path = services.make_database(tmp_path / "mydb.duckdb", *made.statements)
-    with services.Serve({"mydb": path}) as server, services.attached(server) as con:
+    with twin_tables(tmp_path / "mydb.duckdb", made.columns, *made.statements) as con:
         con.execute("SET TimeZone = 'Asia/Tokyo'")
-        con.execute("CREATE SCHEMA twin")
-        for table in made.columns:
-            con.execute("CREATE TABLE twin.%s AS FROM cloud.%s" % (table, table))
         yield con, made, request.param
-        server.wait_idle()
 
 
 def compare(con, sql, names, where, form):
