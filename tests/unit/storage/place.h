@@ -160,6 +160,30 @@ static inline bool place_same(od_volume *a, od_volume *b)
     return true;
 }
 
+enum { PLACE_PAGE_MAX = 4096 };
+
+/* The page AT of SIZE bytes, all of them VALUE. */
+static inline void place_write_page(od_volume *volume, uint64_t file, size_t size, unsigned at, unsigned value)
+{
+    uint8_t page[PLACE_PAGE_MAX];
+
+    assert_true(size <= sizeof page);
+    memset(page, (int)value, size);
+    OK(od_volume_write(volume, file, (uint64_t)at * size, page, size, err));
+}
+
+static inline void place_check_page(od_volume *volume, uint64_t file, size_t size, unsigned at, unsigned value)
+{
+    uint8_t page[PLACE_PAGE_MAX];
+    size_t got;
+
+    assert_true(size <= sizeof page);
+    OK(od_volume_read(volume, file, (uint64_t)at * size, page, size, &got, err));
+    assert_int_equal(got, size);
+    assert_int_equal(page[0], (uint8_t)value);
+    assert_int_equal(page[size - 1], (uint8_t)value);
+}
+
 /* FILE holds TEXT and no more. */
 static inline void check_text(od_volume *volume, uint64_t file, const char *text)
 {

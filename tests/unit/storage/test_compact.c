@@ -53,21 +53,12 @@ static void end(fixture *f)
 
 static void write_page(fixture *f, unsigned at, unsigned value)
 {
-    uint8_t page[PAGE];
-
-    memset(page, (int)value, sizeof page);
-    OK(od_volume_write(f->volume, f->file, (uint64_t)at * PAGE, page, sizeof page, err));
+    place_write_page(f->volume, f->file, PAGE, at, value);
 }
 
 static void check_page(od_volume *volume, uint64_t file, unsigned at, unsigned value)
 {
-    uint8_t page[PAGE];
-    size_t got;
-
-    OK(od_volume_read(volume, file, (uint64_t)at * PAGE, page, sizeof page, &got, err));
-    assert_int_equal(got, sizeof page);
-    assert_int_equal(page[0], (uint8_t)value);
-    assert_int_equal(page[PAGE - 1], (uint8_t)value);
+    place_check_page(volume, file, PAGE, at, value);
 }
 
 static int note_status(void *arg, const od_storage_status *status)
