@@ -126,24 +126,48 @@ od_code db_step(od_meta *meta, db_stmt *stmt, bool *row, od_error *err)
     return meta->driver->step(meta->db, stmt, row, err);
 }
 
+static od_code run(od_meta *meta, int *changed, const char *sql, const db_value *values, size_t count, od_error *err)
+{
+    db_stmt *stmt = NULL;
+    bool row;
+    od_code rc = meta->driver->prepare(meta->db, sql, values, count, &stmt, err);
+
+    if (rc == OD_OK)
+        rc = db_step(meta, stmt, &row, err);
+    if (rc == OD_OK && changed != NULL)
+        *changed = meta->driver->changed(meta->db, stmt);
+    db_finish(meta, stmt);
+    return rc;
+}
+
 od_code db_run(od_meta *meta, int *changed, od_error *err, const char *sql, const char *types, ...)
 {
     db_value values[DB_VALUES_MAX];
-    db_stmt *stmt = NULL;
     size_t count;
-    bool row;
+    va_list args;
+
+    va_start(args, types);
+    count = gather(values, types, &args);
+    va_end(args);
+    return run(meta, changed, sql, values, count, err);
+}
+
+od_code db_change(od_meta *meta, int *changed, od_error *err, const char *sql, const char *types, ...)
+{
+    db_value values[DB_VALUES_MAX];
+    db_tries tries = {0};
+    size_t count;
     va_list args;
     od_code rc;
 
     va_start(args, types);
     count = gather(values, types, &args);
     va_end(args);
-    rc = meta->driver->prepare(meta->db, sql, values, count, &stmt, err);
-    if (rc == OD_OK)
-        rc = db_step(meta, stmt, &row, err);
-    if (rc == OD_OK && changed != NULL)
-        *changed = meta->driver->changed(meta->db, stmt);
-    db_finish(meta, stmt);
+    do {
+        rc = db_begin(meta, err);
+        if (rc == OD_OK)
+            rc = db_end(meta, run(meta, changed, sql, values, count, err), err);
+    } while (db_again(rc, &tries));
     return rc;
 }
 
@@ -170,61 +194,6 @@ od_code db_uuid(od_meta *meta, const db_stmt *stmt, int column, od_uuid *out, od
     if (text != NULL && !od_uuid_parse(text, out))
         return od_fail(err, OD_E_CORRUPT, "the metadata hold an id that is none");
     return OD_OK;
-}
-
-od_code db_layer(od_meta *meta, const db_stmt *stmt, od_layer_row *out, od_error *err)
-{
-    int64_t state = db_integer(meta, stmt, 3);
-    od_code rc = db_uuid(meta, stmt, 0, &out->id, err);
-
-    if (rc == OD_OK)
-        rc = db_uuid(meta, stmt, 1, &out->database, err);
-    if (rc == OD_OK)
-        rc = db_uuid(meta, stmt, 2, &out->parent, err);
-    if (rc != OD_OK)
-        return rc;
-    if (state < OD_LAYER_NEW || state > OD_LAYER_DEAD)
-        return od_fail(err, OD_E_CORRUPT, "the metadata hold a layer in state %lld", (long long)state);
-    out->state = (od_layer_state)state;
-    out->length = (uint64_t)db_integer(meta, stmt, 4);
-    if (!meta->driver->hash(stmt, 5, out->hash))
-        memset(out->hash, 0, sizeof out->hash);
-    out->live = (uint64_t)db_integer(meta, stmt, 6);
-    out->named = db_integer(meta, stmt, 7) != 0;
-    out->far = db_integer(meta, stmt, 8) != 0;
-    out->sent = db_integer(meta, stmt, 9) != 0;
-    return OD_OK;
-}
-
-od_code db_layers(od_meta *meta, db_stmt *stmt, od_layer_rows *out, od_error *err)
-{
-    size_t cap = out->count;
-
-    for (;;) {
-        bool row;
-        od_code rc = db_step(meta, stmt, &row, err);
-
-        if (rc != OD_OK || !row)
-            return rc;
-        if (out->count == cap) {
-            od_layer_row *grown = od_realloc(out->rows, (cap * 2 + 8) * sizeof *grown);
-
-            if (grown == NULL)
-                return od_fail(err, OD_E_NO_MEMORY, "no memory for the list of layers");
-            out->rows = grown;
-            cap = cap * 2 + 8;
-        }
-        rc = db_layer(meta, stmt, &out->rows[out->count], err);
-        if (rc != OD_OK)
-            return rc;
-        out->count++;
-    }
-}
-
-void od_layer_rows_release(od_layer_rows *rows)
-{
-    od_free(rows->rows);
-    *rows = (od_layer_rows){0};
 }
 
 od_code db_now(od_meta *meta, int64_t *out, od_error *err)

@@ -87,12 +87,26 @@ OD_MUST_CHECK od_code db_prepare(od_meta *meta, db_stmt **out, od_error *err, co
 OD_MUST_CHECK od_code db_step(od_meta *meta, db_stmt *stmt, bool *row, od_error *err);
 /* Prepares and runs what gives no rows. The number of rows that it changed goes to *changed, which may be NULL. */
 OD_MUST_CHECK od_code db_run(od_meta *meta, int *changed, od_error *err, const char *sql, const char *types, ...);
+/* The same as a transaction of its own, run again if the store gave it up. */
+OD_MUST_CHECK od_code db_change(od_meta *meta, int *changed, od_error *err, const char *sql, const char *types, ...);
 void db_finish(od_meta *meta, db_stmt *stmt); /* NULL allowed */
 
 int64_t db_integer(od_meta *meta, const db_stmt *stmt, int column);
 const char *db_text(od_meta *meta, const db_stmt *stmt, int column); /* NULL: there is none */
 /* NULL gives all zero; text that is no UUID OD_E_CORRUPT. */
 OD_MUST_CHECK od_code db_uuid(od_meta *meta, const db_stmt *stmt, int column, od_uuid *out, od_error *err);
+
+/* How the current row of a statement becomes SIZE bytes. */
+typedef struct {
+    const char *name; /* of many, for errors */
+    size_t size;
+    od_code (*read)(od_meta *meta, const db_stmt *stmt, void *out, od_error *err);
+} db_row_kind;
+
+/* All rows of SQL, which reads once and whose $1 is the name of a database, or '' for all if that is NULL; *rows is freed with od_free.
+ *   OD_E_NOT_FOUND   there is no such database */
+OD_MUST_CHECK od_code db_list(od_meta *meta, const char *sql, const char *database, const db_row_kind *kind,
+                              void **rows, size_t *count, od_error *err);
 /* All rows of STMT, whose columns are DB_LAYER_COLUMNS, appended to OUT. */
 OD_MUST_CHECK od_code db_layers(od_meta *meta, db_stmt *stmt, od_layer_rows *out, od_error *err);
 /* The current row of such a STMT. */
@@ -103,6 +117,9 @@ OD_MUST_CHECK od_code db_now(od_meta *meta, int64_t *out, od_error *err);
 OD_MUST_CHECK od_code db_fenced(od_meta *meta, const od_lease *lease, od_error *err);
 
 bool db_uuid_zero(const od_uuid *id);
+
+/* In a transaction: the tip of a database. OD_E_NOT_FOUND: there is none of that name. */
+OD_MUST_CHECK od_code db_tip(od_meta *meta, const char *database, od_uuid *tip, od_error *err);
 
 /* In a transaction: the holder of PIN needs LAYER and, if BELOW, all below it. */
 OD_MUST_CHECK od_code db_pin(od_meta *meta, const od_uuid *pin, const od_uuid *layer, bool below, od_error *err);

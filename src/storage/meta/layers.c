@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-#include "base/alloc.h"
-
 #include "base/banned.h"
 
 /* What a snapshot, a database or a reader stands on, and all below it. */
@@ -35,17 +33,8 @@ od_code od_meta_layer_add(od_meta *meta, const od_lease *lease, od_uuid layer, o
 
 od_code od_meta_layer_forget(od_meta *meta, od_uuid layer, od_error *err)
 {
-    static const char sql[] = "UPDATE layer SET state = $1 WHERE id = $2 AND state = $3";
-    db_tries tries = {0};
-    od_code rc;
-
-    do {
-        rc = db_begin(meta, err);
-        if (rc == OD_OK)
-            rc = db_end(
-                meta, db_run(meta, NULL, err, sql, "iui", (int64_t)OD_LAYER_DEAD, &layer, (int64_t)OD_LAYER_NEW), err);
-    } while (db_again(rc, &tries));
-    return rc;
+    return db_change(meta, NULL, err, "UPDATE layer SET state = $1 WHERE id = $2 AND state = $3", "iui",
+                     (int64_t)OD_LAYER_DEAD, &layer, (int64_t)OD_LAYER_NEW);
 }
 
 static od_code settle(od_meta *meta, const od_layer_row *old, const od_uuid *snapshot, od_error *err)
@@ -270,14 +259,6 @@ od_code od_meta_doom(od_meta *meta, const od_layer_row *among, size_t count, boo
 
 od_code od_meta_bury(od_meta *meta, od_uuid layer, od_error *err)
 {
-    static const char sql[] = "DELETE FROM layer WHERE id = $1 AND state = $2";
-    db_tries tries = {0};
-    od_code rc;
-
-    do {
-        rc = db_begin(meta, err);
-        if (rc == OD_OK)
-            rc = db_end(meta, db_run(meta, NULL, err, sql, "ui", &layer, (int64_t)OD_LAYER_DEAD), err);
-    } while (db_again(rc, &tries));
-    return rc;
+    return db_change(meta, NULL, err, "DELETE FROM layer WHERE id = $1 AND state = $2", "ui", &layer,
+                     (int64_t)OD_LAYER_DEAD);
 }

@@ -1,7 +1,5 @@
 #include "storage/meta/db.h"
 
-#include "base/alloc.h"
-
 #include "base/banned.h"
 
 static od_code changed_meanwhile(od_error *err)

@@ -1,7 +1,5 @@
 #include "storage/meta/db.h"
 
-#include "base/alloc.h"
-
 #include "base/banned.h"
 
 /* The first column of the first row of STMT, which is finished here. *found: there is a row. */
@@ -42,22 +40,22 @@ od_code db_pin_add(od_meta *meta, const od_uuid *pin, int64_t ttl_ms, od_error *
     return db_run(meta, NULL, err, "INSERT INTO pin (id, until) VALUES ($1, " DB_NOW " + $2)", "ui", pin, ttl_ms);
 }
 
-static od_code tip_of(od_meta *meta, const char *name, od_uuid *layer, od_error *err)
+od_code db_tip(od_meta *meta, const char *database, od_uuid *tip, od_error *err)
 {
     db_stmt *stmt = NULL;
     bool found = false;
-    od_code rc = db_prepare(meta, &stmt, err, "SELECT tip FROM database WHERE name = $1", "t", name);
+    od_code rc = db_prepare(meta, &stmt, err, "SELECT tip FROM database WHERE name = $1", "t", database);
 
     if (rc == OD_OK)
-        rc = one_uuid(meta, stmt, layer, &found, err);
-    return rc == OD_OK && !found ? od_fail(err, OD_E_NOT_FOUND, "there is no database '%s'", name) : rc;
+        rc = one_uuid(meta, stmt, tip, &found, err);
+    return rc == OD_OK && !found ? od_fail(err, OD_E_NOT_FOUND, "there is no database '%s'", database) : rc;
 }
 
 /* Pins the tip of database NAME, or if that is NULL the layer of SNAPSHOT. */
 static od_code pin_one(od_meta *meta, const char *name, const od_uuid *snapshot, int64_t ttl_ms, od_uuid *pin,
                        od_uuid *layer, od_error *err)
 {
-    od_code rc = name != NULL ? tip_of(meta, name, layer, err) : layer_of(meta, snapshot, layer, err);
+    od_code rc = name != NULL ? db_tip(meta, name, layer, err) : layer_of(meta, snapshot, layer, err);
 
     *pin = (od_uuid){{0}};
     if (rc != OD_OK || db_uuid_zero(layer))
@@ -95,38 +93,20 @@ od_code od_meta_pin_snapshot(od_meta *meta, od_uuid snapshot, int64_t ttl_ms, od
 od_code od_meta_pin_renew(od_meta *meta, od_uuid pin, int64_t ttl_ms, od_error *err)
 {
     static const char sql[] = "UPDATE pin SET until = " DB_NOW " + $1 WHERE id = $2 AND until > " DB_NOW;
-    db_tries tries = {0};
-    od_code rc;
+    int changed = 0;
+    od_code rc = db_change(meta, &changed, err, sql, "iu", ttl_ms, &pin);
 
-    do {
-        int changed = 0;
-
-        rc = db_begin(meta, err);
-        if (rc != OD_OK)
-            continue;
-        rc = db_run(meta, &changed, err, sql, "iu", ttl_ms, &pin);
-        if (rc == OD_OK && changed == 0)
-            rc = od_fail(err, OD_E_NOT_FOUND, "the reader's pin has expired");
-        rc = db_end(meta, rc, err);
-    } while (db_again(rc, &tries));
-    return rc;
+    return rc == OD_OK && changed == 0 ? od_fail(err, OD_E_NOT_FOUND, "the reader's pin has expired") : rc;
 }
 
 od_code od_meta_unpin(od_meta *meta, od_uuid pin, od_error *err)
 {
-    db_tries tries = {0};
-    od_code rc;
-
-    do {
-        rc = db_begin(meta, err);
-        if (rc == OD_OK)
-            rc = db_end(meta, db_run(meta, NULL, err, "DELETE FROM pin WHERE id = $1", "u", &pin), err);
-    } while (db_again(rc, &tries));
-    return rc;
+    return db_change(meta, NULL, err, "DELETE FROM pin WHERE id = $1", "u", &pin);
 }
 
-static od_code read_snapshot(od_meta *meta, const db_stmt *stmt, od_snapshot_row *out, od_error *err)
+static od_code read_snapshot(od_meta *meta, const db_stmt *stmt, void *row, od_error *err)
 {
+    od_snapshot_row *out = row;
     od_code rc = db_uuid(meta, stmt, 0, &out->id, err);
 
     if (rc == OD_OK)
@@ -136,84 +116,26 @@ static od_code read_snapshot(od_meta *meta, const db_stmt *stmt, od_snapshot_row
     return rc;
 }
 
-static od_code list(od_meta *meta, const char *name, od_snapshot_row **out, size_t *count, od_error *err)
+od_code od_meta_snapshots(od_meta *meta, const char *name, od_snapshot_row **out, size_t *count, od_error *err)
 {
     static const char sql[] =
         "SELECT s.id, s.layer, s.created_ms, d.name FROM snapshot s JOIN database d ON d.id = s.database"
         " WHERE $1 = '' OR d.name = $1 ORDER BY s.number";
-    db_stmt *stmt = NULL;
-    size_t cap = 0;
-    bool row = false;
-    od_uuid tip;
-    od_code rc = OD_OK;
+    static const db_row_kind kind = {.name = "snapshots", .size = sizeof(od_snapshot_row), .read = read_snapshot};
+    void *rows = NULL;
+    od_code rc = db_list(meta, sql, name, &kind, &rows, count, err);
 
-    if (name != NULL)
-        OD_TRY(tip_of(meta, name, &tip, err));
-    OD_TRY(db_prepare(meta, &stmt, err, sql, "t", name != NULL ? name : ""));
-    for (;;) {
-        OD_TRY(db_step(meta, stmt, &row, err));
-        if (!row)
-            break;
-        if (*count == cap) {
-            od_snapshot_row *grown = od_realloc(*out, (cap * 2 + 8) * sizeof *grown);
-
-            if (grown == NULL) {
-                rc = od_fail(err, OD_E_NO_MEMORY, "no memory for the list of snapshots");
-                goto out;
-            }
-            *out = grown;
-            cap = cap * 2 + 8;
-        }
-        OD_TRY(read_snapshot(meta, stmt, &(*out)[*count], err));
-        ++*count;
-    }
-
-out:
-    db_finish(meta, stmt);
-    return rc;
-}
-
-od_code od_meta_snapshots(od_meta *meta, const char *name, od_snapshot_row **out, size_t *count, od_error *err)
-{
-    od_snapshot_row *rows = NULL;
-    size_t n = 0;
-    db_tries tries = {0};
-    od_code rc;
-
-    do {
-        od_free(rows);
-        rows = NULL;
-        n = 0;
-        rc = db_read(meta, err);
-        if (rc == OD_OK)
-            rc = db_end(meta, list(meta, name, &rows, &n, err), err);
-    } while (db_again(rc, &tries));
-    if (rc == OD_OK) {
+    if (rc == OD_OK)
         *out = rows;
-        *count = n;
-    } else {
-        od_free(rows);
-    }
     return rc;
 }
 
 od_code od_meta_snapshot_drop(od_meta *meta, od_uuid snapshot, od_error *err)
 {
-    db_tries tries = {0};
-    od_code rc;
+    int changed = 0;
+    od_code rc = db_change(meta, &changed, err, "DELETE FROM snapshot WHERE id = $1", "u", &snapshot);
 
-    do {
-        int changed = 0;
-
-        rc = db_begin(meta, err);
-        if (rc != OD_OK)
-            continue;
-        rc = db_run(meta, &changed, err, "DELETE FROM snapshot WHERE id = $1", "u", &snapshot);
-        if (rc == OD_OK && changed == 0)
-            rc = od_fail(err, OD_E_NOT_FOUND, "there is no such snapshot");
-        rc = db_end(meta, rc, err);
-    } while (db_again(rc, &tries));
-    return rc;
+    return rc == OD_OK && changed == 0 ? od_fail(err, OD_E_NOT_FOUND, "there is no such snapshot") : rc;
 }
 
 static od_code make_clone(od_meta *meta, const od_uuid *snapshot, const char *name, od_error *err)
@@ -225,7 +147,7 @@ static od_code make_clone(od_meta *meta, const od_uuid *snapshot, const char *na
     od_uuid tip;
     od_code rc = layer_of(meta, snapshot, &layer, err);
 
-    if (rc == OD_OK && tip_of(meta, name, &tip, NULL) == OD_OK)
+    if (rc == OD_OK && db_tip(meta, name, &tip, NULL) == OD_OK)
         rc = od_fail(err, OD_E_EXISTS, "there is a database '%s' already", name);
     if (rc == OD_OK)
         rc = db_run(meta, NULL, err, sql, "utu", &id, name, &layer);
