@@ -31,7 +31,36 @@ char *od_index_path(const od_layered_store *store, od_uuid id, uint64_t length)
     return path;
 }
 
-static od_code open_at(od_layered_store *store, od_uuid id, od_io_mode mode, od_open_layer **out, od_error *err)
+/* What may have become of the file of ROW at PATH, and what helps. */
+static od_code missing(const od_layered_store *store, const od_layer_row *row, const char *path, od_error *err)
+{
+    const char *url = store->tier != NULL ? od_tier_url(store->tier) : NULL;
+
+    if (url != NULL && row->far)
+        return od_fail(err, OD_E_CORRUPT,
+                       "the file of a layer is missing: '%s', and so is its copy in '%s': put one back from a backup",
+                       path, url);
+    if (url != NULL)
+        return od_fail(
+            err, OD_E_CORRUPT,
+            "the file of a layer is missing: '%s', and no copy was sent to '%s': if another machine wrote it, "
+            "seal the database there and send its layers (openduck snapshot seal, openduck storage tier); "
+            "if it is lost, put it back from a backup",
+            path, url);
+    if (row->far)
+        return od_fail(err, OD_E_CORRUPT,
+                       "the file of a layer is missing: '%s'; it has a copy at a place that is not named here: "
+                       "name it (blob_url)",
+                       path);
+    return od_fail(err, OD_E_CORRUPT,
+                   "the file of a layer is missing: '%s': put it back from a backup; if another machine wrote it, name "
+                   "a place for copies here and there (blob_url), and send its layers (openduck storage tier)",
+                   path);
+}
+
+/* ROW is of a layer that was made before; NULL: it is made now. */
+static od_code open_at(od_layered_store *store, od_uuid id, const od_layer_row *row, od_io_mode mode,
+                       od_open_layer **out, od_error *err)
 {
     char *path = od_layer_path(store, id);
     od_open_layer *layer = od_calloc(1, sizeof *layer);
@@ -43,8 +72,8 @@ static od_code open_at(od_layered_store *store, od_uuid id, od_io_mode mode, od_
         goto out;
     }
     why = store->io->open(store->io->ctx, path, mode, &layer->file);
-    if (why == ENOENT)
-        rc = od_fail(err, OD_E_CORRUPT, "the file of a layer is missing: '%s'", path);
+    if (why == ENOENT && row != NULL)
+        rc = missing(store, row, path, err);
     else if (why != 0)
         rc = od_io_fail(store->io, err, why, "cannot open '%s'", path);
     if (rc == OD_OK) {
@@ -63,7 +92,7 @@ od_code od_layer_open(od_layered_store *store, const od_layer_row *row, od_io_mo
                       od_error *err)
 {
     od_open_layer *layer = NULL;
-    od_code rc = open_at(store, row->id, mode, &layer, err);
+    od_code rc = open_at(store, row->id, row, mode, &layer, err);
 
     if (rc == OD_OK)
         rc = od_segment_read(store->io, layer->file, &layer->segment, err);
@@ -91,7 +120,7 @@ od_code od_layer_make(od_layered_store *store, const od_segment *segment, od_ope
     char *path = od_layer_path(store, segment->layer);
     od_open_layer *layer = NULL;
     const od_io *io = store->io;
-    od_code rc = path != NULL ? open_at(store, segment->layer, OD_IO_CREATE, &layer, err)
+    od_code rc = path != NULL ? open_at(store, segment->layer, NULL, OD_IO_CREATE, &layer, err)
                               : od_fail(err, OD_E_NO_MEMORY, "no memory for a layer");
     int why;
 

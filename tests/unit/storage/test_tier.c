@@ -229,6 +229,65 @@ static void test_a_tip_goes_on_elsewhere(void **state)
     place_end(&f.p);
 }
 
+static void cannot_open(const od_storage_options *options, od_volume_mode mode, const char *says)
+{
+    od_storage_error e = {0};
+    od_store *store;
+    od_volume *volume;
+
+    OK(od_store_open_options(options, &store, err));
+    assert_int_equal(od_volume_open(store, "db", mode, &volume, &e), OD_STORAGE_CORRUPT);
+    if (strstr(e.message, "missing") == NULL || strstr(e.message, says) == NULL)
+        fail_msg("%s", e.message);
+    OK(od_store_close(store, err));
+}
+
+/* It was synced on a machine that has not sent it. What is said leads to it. */
+static void test_what_another_machine_has_not_sent_is_said(void **state)
+{
+    fixture f;
+    od_storage_options options;
+    od_storage_options other;
+    char directory[] = "/tmp/od_other_XXXXXX";
+    char command[200];
+    uint8_t one = 7;
+    size_t got;
+
+    (void)state;
+    begin(&f, kind());
+    options = place_options(&f.p, LEASE_MS);
+    other = options;
+    other.directory = mkdtemp(directory);
+    open_with(&f, &options, OD_VOLUME_CREATE);
+    write_three(&f, 1000);
+    OK(od_store_tier(f.store, NULL, NULL, err));
+    OK(od_volume_write(f.volume, f.file, 0, &one, 1, err));
+    close_both(&f);
+    snprintf(command, sizeof command, "cp %s/metadata.sqlite %s/ 2>/dev/null", f.p.directory, directory);
+    (void)!system(command); /* with SQLite this is the metadata of both */
+    cannot_open(&other, OD_VOLUME_READ, "openduck storage tier");
+    cannot_open(&other, OD_VOLUME_WRITE, "openduck snapshot seal");
+    other.blob_url = NULL;
+    cannot_open(&other, OD_VOLUME_READ, "name it (blob_url)");
+    other.blob_url = options.blob_url;
+
+    open_with(&f, &options, OD_VOLUME_WRITE);
+    OK(od_volume_read(f.volume, f.file, 0, &one, 1, &got, err));
+    assert_int_equal(one, 7); /* nothing that the other did has hurt */
+    OK(od_volume_seal(f.volume, NULL, err));
+    OK(od_store_tier(f.store, NULL, NULL, err));
+    close_both(&f);
+    (void)!system(command);
+    open_with(&f, &other, OD_VOLUME_WRITE);
+    one = 0;
+    OK(od_volume_read(f.volume, f.file, 0, &one, 1, &got, err));
+    assert_int_equal(one, 7);
+    close_both(&f);
+    snprintf(command, sizeof command, "rm -r %s", directory);
+    assert_int_equal(system(command), 0);
+    place_end(&f.p);
+}
+
 /* The blob of a layer of a store in a directory. */
 static int far_files(const fixture *f)
 {
@@ -510,6 +569,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_layers_go_away_and_are_read_in_pieces),
         cmocka_unit_test(test_a_large_layer_goes_in_parts),
         cmocka_unit_test(test_a_tip_goes_on_elsewhere),
+        cmocka_unit_test(test_what_another_machine_has_not_sent_is_said),
         cmocka_unit_test(test_a_crash_leaves_nothing_far_away_for_ever),
         cmocka_unit_test(test_damage_far_away_is_found),
         cmocka_unit_test(test_a_thread_sends_what_is_sealed),
