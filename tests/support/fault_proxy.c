@@ -110,22 +110,72 @@ static void refuse(int fd, const char *status)
     (void)send_all(fd, text, (size_t)len);
 }
 
-/* Until the other side gives up. */
-static void stall(const fault_proxy *proxy, int fd)
+/* Until the other side gives up, or MS have passed (-1: for ever). False: it gave up. */
+static bool wait_for_end(const fault_proxy *proxy, int fd, int ms)
 {
-    char byte;
     struct pollfd fds[] = {{.fd = fd, .events = POLLIN}, {.fd = proxy->stop[0], .events = POLLIN}};
+    int n = poll(fds, 2, ms);
 
-    must(poll(fds, 2, -1) > 0, "poll");
-    if (fds[1].revents == 0)
-        (void)!read(fd, &byte, 1);
+    must(n >= 0, "poll");
+    return n == 0;
+}
+
+static void drip(const fault_proxy *proxy, int fd, const char *data, size_t len)
+{
+    for (size_t i = 0; i < len && send_all(fd, data + i, 1) && wait_for_end(proxy, fd, 20); i++)
+        ;
+}
+
+/* Asks for another range, or for all, without moving anything in REQUEST. */
+static void change_range(fault_kind fault, char *request)
+{
+    char *header = strcasestr(request, "\r\nrange: bytes=");
+    char *dash = header != NULL ? strchr(header, '-') : NULL;
+    long from = header != NULL ? atol(header + 15) : 0;
+    long to = dash != NULL ? atol(dash + 1) : 0;
+    int width = dash != NULL ? (int)strspn(dash + 1, "0123456789") : 0;
+    char text[80];
+
+    if (dash == NULL || header + 15 > strstr(request, "\r\n\r\n"))
+        return;
+    if (fault == FAULT_CLIPPED && from + 9 < to)
+        snprintf(text, sizeof text, "%0*ld-%0*ld", (int)(dash - header - 15), from, width, from + 9);
+    else if (fault == FAULT_SHIFTED && from > 0)
+        snprintf(text, sizeof text, "%0*ld-%0*ld", (int)(dash - header - 15), from - 1, width, to - 1);
+    else if (fault != FAULT_CLIPPED)
+        snprintf(text, sizeof text, "%s", "");
+    else
+        return;
+    if (text[0] == '\0')
+        memcpy(header + 2, "x-ran", 5);
+    else
+        memcpy(header + 15, text, strlen(text));
+}
+
+static void spoil(char *answer, size_t len)
+{
+    const char *body = memmem(answer, len, "\r\n\r\n", 4);
+
+    for (size_t at = len; body != NULL && at > (size_t)(body + 4 - answer); at = at > 4096 ? at - 4096 : 0)
+        answer[at - 1] ^= 1;
+}
+
+static void answer_badly(const fault_proxy *proxy, int fd, fault_kind fault, char *answer, size_t got)
+{
+    if (fault == FAULT_GARBAGE)
+        spoil(answer, got);
+    if (fault == FAULT_DRIP)
+        drip(proxy, fd, answer, got);
+    else
+        (void)send_all(fd, answer, fault == FAULT_SHORT || fault == FAULT_HALF ? got / 2 : got);
+    if (fault == FAULT_HALF)
+        (void)wait_for_end(proxy, fd, -1);
 }
 
 static void serve(fault_proxy *proxy, int fd, char *request, char *answer)
 {
     size_t len = read_request(proxy, fd, request);
     fault_kind fault = len > 0 ? next_fault(proxy) : FAULT_CUT;
-    size_t got;
 
     switch (fault) {
     case FAULT_500:
@@ -140,15 +190,12 @@ static void serve(fault_proxy *proxy, int fd, char *request, char *answer)
     case FAULT_CUT:
         break;
     case FAULT_STALL:
-        stall(proxy, fd);
+        (void)wait_for_end(proxy, fd, -1);
         break;
     default:
-        got = ask(proxy, request, len, answer);
-        if (fault == FAULT_SHORT)
-            got /= 2;
-        if (fault == FAULT_GARBAGE && got > 0)
-            answer[got - 1] ^= 1;
-        (void)send_all(fd, answer, got);
+        if (fault == FAULT_CLIPPED || fault == FAULT_SHIFTED || fault == FAULT_WHOLE)
+            change_range(fault, request);
+        answer_badly(proxy, fd, fault, answer, ask(proxy, request, len, answer));
     }
 }
 

@@ -12,9 +12,15 @@ typedef enum {
     FAULT_503,
     FAULT_403,
     FAULT_SHORT,   /* half of the answer comes */
-    FAULT_GARBAGE, /* the last byte of the answer is another */
+    FAULT_GARBAGE, /* a byte of each 4 KiB of what is given is another, the last one, too */
     FAULT_CUT,     /* the request is taken, and the connection ends */
     FAULT_STALL,   /* the request is taken, and nothing comes */
+    FAULT_HALF,    /* half of the answer comes, and then nothing */
+    FAULT_DRIP,    /* it comes byte by byte, and takes minutes */
+    /* Of an answer to who asked for a range: */
+    FAULT_CLIPPED, /* its first ten bytes */
+    FAULT_SHIFTED, /* as many bytes from one before, or the whole if there is none before */
+    FAULT_WHOLE,   /* all there is */
 } fault_kind;
 
 typedef struct {

@@ -120,6 +120,11 @@ static bool passing(od_code rc)
     return rc == OD_E_UNAVAILABLE || rc == OD_E_TIMEOUT || rc == OD_E_CONNECTION_LOST;
 }
 
+static od_code something_else(od_error *err)
+{
+    return od_fail(err, OD_E_CONNECTION_LOST, "the server gave something else than was asked for");
+}
+
 /* CHECK (may be NULL) says whether an answer is what was asked for; what is not is asked for again. */
 static od_code ask(const bucket *b, const char *method, const char *url, const char *range, od_slice body,
                    size_t max_answer, bool (*check)(const od_fetched *answer, size_t want), size_t want,
@@ -139,9 +144,11 @@ static od_code ask(const bucket *b, const char *method, const char *url, const c
         }
         fetch.timeout_ms = b->timeout_ms + (int64_t)((body.len + want) / BYTES_PER_MS);
         rc = ask_once(b, &fetch, hash, out, err);
+        if (rc == OD_E_TOO_LARGE)
+            rc = something_else(err);
         if (rc == OD_OK && check != NULL && !check(out, want)) {
             od_fetched_release(out);
-            rc = od_fail(err, OD_E_CONNECTION_LOST, "the server gave something else than was asked for");
+            rc = something_else(err);
         }
         if (!passing(rc))
             break;
