@@ -17,8 +17,9 @@ OD_MUST_CHECK od_code daemon_check(const od_options *options, od_option listen_o
 /* The DuckLake of --ducklake-metadata, whose text is empty without one; all is OPTIONS' own. */
 OD_MUST_CHECK od_code daemon_lake(const od_options *options, od_engine_lake *lake, od_error *err);
 
-/* The engine of --db, FILE arguments and the other options of DuckDB; LAKES: the command takes --ducklake-metadata, too. */
-OD_MUST_CHECK od_code daemon_open_engine(const od_options *options, bool lakes, od_engine **out, od_error *err);
+/* The engine of --db, FILE arguments and the other options of DuckDB; WORKER: the command takes --ducklake-metadata and --max-snapshots,
+ * too. */
+OD_MUST_CHECK od_code daemon_open_engine(const od_options *options, bool worker, od_engine **out, od_error *err);
 
 /* For od_worker_options.on_fatal, on any thread: has daemon_run end the process with EXIT_FAILED. */
 void daemon_fatal(void *unused, const char *why);

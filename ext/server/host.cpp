@@ -155,9 +155,26 @@ bool ServeStorage(void *connection, char *why, size_t size) {
 	}
 }
 
-const od_engine_host HOST = {ValueOf,     Flatten,         Rebind,        Describe,  Install,
-                             SetStreamOf, SetLimitOf,      ReadStatement, OutlineOf, CatalogVersionOf,
-                             ConfineOf,   ConfineClientOf, ServeStorage};
+bool FindSnapshot(void *connection, const char *database, const char *id, char *path, size_t path_size, char *why,
+                  size_t size) {
+	try {
+		auto &context = *reinterpret_cast<duckdb::Connection *>(connection)->context;
+		duckdb::string found;
+		context.RunFunctionInTransaction([&]() { found = PathOfServedSnapshot(context, database, id); });
+		if (found.size() < path_size) {
+			memcpy(path, found.c_str(), found.size() + 1);
+			return true;
+		}
+		snprintf(why, size, "its path is too long");
+	} catch (const std::exception &ex) {
+		snprintf(why, size, "%s", duckdb::ErrorData(ex).Message().c_str());
+	}
+	return false;
+}
+
+const od_engine_host HOST = {ValueOf,     Flatten,         Rebind,        Describe,    Install,
+                             SetStreamOf, SetLimitOf,      ReadStatement, OutlineOf,   CatalogVersionOf,
+                             ConfineOf,   ConfineClientOf, ServeStorage,  FindSnapshot};
 
 } // namespace
 } // namespace openduck

@@ -6,6 +6,7 @@
 #define OD_QUERY_ENGINE_H
 
 #include "base/buf.h"
+#include "base/deadline.h"
 #include "base/error.h"
 #include "query/rights.h"
 #include "query/wire.h"
@@ -113,6 +114,10 @@ typedef struct {
     bool (*confine_client)(void *connection);
     /* From now on the instance of a duckdb_connection opens databases at openduck://, and has openduck_seal for them. Once. False: WHY. */
     bool (*serve_storage)(void *connection, char *why, size_t size);
+    /* PATH (of PATH_SIZE): what ATTACHes the snapshot ID of DATABASE, which is attached in the instance of a duckdb_connection; "" if it
+     * is at openduck:// and has no such snapshot. False: WHY. */
+    bool (*find_snapshot)(void *connection, const char *database, const char *id, char *path, size_t path_size,
+                          char *why, size_t size);
 } od_engine_host;
 
 typedef struct {
@@ -127,6 +132,11 @@ typedef struct {
     size_t batch_bytes;         /* aim of one payload; 0: 1 MiB */
     size_t max_payload;         /* 0: 64 MiB less the chunk's head: a row above it is OD_E_TOO_LARGE */
     const od_engine_host *host; /* borrowed; NULL: what needs it is OD_E_NOT_IMPLEMENTED */
+    unsigned max_snapshots;     /* open at once; 0: 8 */
+    int64_t
+        snapshot_idle_ms; /* one that nobody uses is closed after so long; 0: 60,000; negative: when another needs its place */
+    const char *temp_directory; /* what DuckDB spills goes there; NULL: beside the first file, or to its own choice */
+    uint64_t catalog_version;   /* that it begins with; 0: one that no other instance has */
 } od_engine_options;
 
 typedef struct od_engine od_engine;
@@ -237,6 +247,27 @@ void od_feed_fail(od_feed *feed, const od_error *why);
  * is then. What od_feed_fail said, or the rows' own error (OD_E_CORRUPT, OD_E_INVALID), goes before DuckDB's. */
 OD_MUST_CHECK od_code od_feed_run(od_feed *feed, uint64_t *rows, uint64_t *catalog_version, od_error *err);
 void od_feed_free(od_feed *feed); /* NULL allowed */
+
+/* ---- snapshots ----
+ *
+ * A snapshot of a database at openduck:// is read in an engine of its own, which has nothing but it, read-only, under the database's name.
+ * It is opened when it is wanted, kept for those who come next, and closed when nobody has used it for a while or another needs its place.
+ * Those that are open share as much memory as memory_limit says once more. */
+
+typedef struct od_snapshot od_snapshot; /* in use until _give; any thread */
+
+/* ID: a UUID. If so many others are in use that it cannot be opened, waits until PATIENCE.
+ *   OD_E_NOT_FOUND         no such database is served; it has no such snapshot, or no longer
+ *   OD_E_INVALID           ID is none
+ *   OD_E_NOT_IMPLEMENTED   the database is not at openduck://
+ *   OD_E_BUSY              max_snapshots are in use */
+OD_MUST_CHECK od_code od_snapshot_take(od_engine *engine, od_slice database, od_slice id, od_deadline patience,
+                                       od_snapshot **out, od_error *err);
+od_engine *od_snapshot_engine(const od_snapshot *snapshot); /* its rights and limits are those of any engine */
+void od_snapshot_give(od_snapshot *snapshot);               /* nothing of it runs any more. NULL allowed */
+void od_snapshot_spoil(
+    od_snapshot *snapshot); /* before _give: DuckDB has given it up, so it is closed, and opened anew */
+unsigned od_engine_snapshots(od_engine *engine); /* that are open */
 
 /* ---- executions ---- */
 

@@ -30,7 +30,7 @@ static bool in_memory(const char *path)
     return strcmp(path, ":memory:") == 0;
 }
 
-static bool is_stored(const char *path)
+bool od_engine_is_stored(const char *path)
 {
     return strncmp(path, "openduck://", strlen("openduck://")) == 0;
 }
@@ -38,7 +38,7 @@ static bool is_stored(const char *path)
 /* Has a folder, and room beside it. */
 static bool is_file(const char *path)
 {
-    return !in_memory(path) && !is_stored(path);
+    return !in_memory(path) && !od_engine_is_stored(path);
 }
 
 /* ---- opening ---- */
@@ -177,7 +177,7 @@ static od_code attach_all(duckdb_connection connection, const od_engine_options 
     return OD_OK;
 }
 
-/* DuckDB spills beside the first file, as it would if it had opened it. */
+/* What DuckDB spills goes beside the first file, as it would if it had opened it. */
 static od_code set_temp_directory(duckdb_connection connection, const od_engine_options *options, od_error *err)
 {
     od_buf sql = {0};
@@ -185,9 +185,12 @@ static od_code set_temp_directory(duckdb_connection connection, const od_engine_
     size_t i = 0;
     while (i < options->database_count && !is_file(options->databases[i].path))
         i++;
-    if (i == options->database_count)
+    if (options->temp_directory != NULL)
+        OD_TRY(od_buf_printf(&sql, err, "%s", options->temp_directory));
+    else if (i < options->database_count)
+        OD_TRY(od_buf_printf(&sql, err, "%s.tmp", options->databases[i].path));
+    else
         return OD_OK;
-    OD_TRY(od_buf_printf(&sql, err, "%s.tmp", options->databases[i].path));
     od_buf literal = {0};
     rc = od_quote_literal(&literal, od_slice_of(sql.data, sql.len), err);
     sql.len = 0;
@@ -232,7 +235,7 @@ static od_code install_storage(const od_engine *engine, duckdb_connection connec
 {
     char why[sizeof err->message];
     size_t i = 0;
-    while (i < options->database_count && !is_stored(options->databases[i].path))
+    while (i < options->database_count && !od_engine_is_stored(options->databases[i].path))
         i++;
     if (i == options->database_count)
         return OD_OK;
@@ -311,7 +314,7 @@ od_code od_engine_open(const od_engine_options *options, od_engine **out, od_err
     engine->host = options->host;
     engine->batch_bytes = options->batch_bytes > 0 ? options->batch_bytes : BATCH_BYTES;
     engine->max_payload = options->max_payload > 0 ? options->max_payload : OD_RPC_MAX_MESSAGE - CHUNK_HEAD;
-    atomic_init(&engine->catalog_version, random_base());
+    atomic_init(&engine->catalog_version, options->catalog_version > 0 ? options->catalog_version : random_base());
     /* From another half of the numbers, so that they never meet. */
     atomic_init(&engine->private_version, random_base() | (uint64_t)1 << 63);
     atomic_init(&engine->data_version, 1);
@@ -320,6 +323,7 @@ od_code od_engine_open(const od_engine_options *options, od_engine **out, od_err
     OD_TRY(open_instance(engine, options, err));
     OD_TRY(make_pools(engine, options, err));
     OD_TRY(prepare_instance(engine, options, err));
+    OD_TRY(od_snapshots_create(engine, options, &engine->snapshots, err));
     *out = engine;
 out:
     if (rc != OD_OK)
@@ -331,6 +335,7 @@ void od_engine_close(od_engine *engine)
 {
     if (engine == NULL)
         return;
+    od_snapshots_free(engine->snapshots);
     for (size_t i = 0; i < engine->database_count; i++) {
         od_lease_pool_empty(&engine->pools[i]);
         (void)pthread_mutex_destroy(&engine->pools[i].lock);

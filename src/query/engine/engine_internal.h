@@ -93,6 +93,8 @@ void od_duck_try(duckdb_connection connection, const char *sql);
 
 /* ---- the engine (engine.c) ---- */
 
+typedef struct od_snapshots od_snapshots;
+
 struct od_engine {
     duckdb_database instance;
     od_lease_pool *pools; /* one a database */
@@ -108,7 +110,17 @@ struct od_engine {
     _Atomic uint64_t data_version;    /* changes when a statement that may write begins or ends */
     uint64_t lake_base;               /* the lake's own, the same in all processes; less than half of the numbers */
     _Atomic uint64_t lake_version;    /* the last one that the lake's catalog was seen to have */
+    od_snapshots *snapshots;
 };
+
+/* ---- snapshots (snapshots.c) ---- */
+
+/* Those of ENGINE, which is open. OPTIONS: its own. */
+OD_MUST_CHECK od_code od_snapshots_create(od_engine *engine, const od_engine_options *options, od_snapshots **out,
+                                          od_error *err);
+void od_snapshots_free(od_snapshots *pool); /* none is in use. NULL allowed */
+
+bool od_engine_is_stored(const char *path); /* at openduck:// */
 
 /* ---- a DuckLake (lake.c) ---- */
 

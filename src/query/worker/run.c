@@ -10,10 +10,14 @@
 /* How long a thread waits for a slow reader before it looks whether the run was stopped. */
 #define SEND_SLICE_MS 50
 
+/* How long a run waits for a snapshot that cannot be opened beside those that are in use. */
+#define SNAPSHOT_WAIT_MS 5000
+
 typedef struct {
     od_worker_run *run;
     od_execute_request request;
-    od_wtxn *wtxn; /* that it runs in; NULL: none */
+    od_wtxn *wtxn;         /* that it runs in; NULL: none */
+    od_snapshot *snapshot; /* that it reads; NULL: the tip */
     uint64_t payloads;
     uint64_t catalog_version;
 } job;
@@ -168,9 +172,50 @@ static od_code check(const job *j, od_error *err)
     /* It may have been withdrawn just before this run could be found (od_worker_withdraw). */
     if (od_rights_withdrawn(j->run->rights))
         return od_fail(err, OD_E_UNAUTHENTICATED, "%s", OD_WORKER_WITHDRAWN);
-    if (j->request.snapshot_id.data != NULL)
-        return od_fail(err, OD_E_NOT_IMPLEMENTED, "reading a snapshot (snapshot_id) is not supported by this worker");
+    if (j->request.snapshot_id.data != NULL && j->request.transaction_id.len > 0)
+        return od_fail(err, OD_E_INVALID, "a transaction is one of the database as it is now, not of a snapshot");
     return OD_OK;
+}
+
+/* ---- snapshots ---- */
+
+/* Waits while all that may be open are in use, but not forever: a client may read two streams in turn, and wait for this one while it
+ * keeps the other. */
+static od_code take_snapshot(job *j, od_error *err)
+{
+    od_deadline end = od_deadline_in_ms(SNAPSHOT_WAIT_MS);
+    od_code rc;
+    do {
+        od_deadline slice = od_deadline_min(end, od_deadline_in_ms(SEND_SLICE_MS));
+        rc = od_snapshot_take(j->run->worker->engine, j->request.database, j->request.snapshot_id, slice, &j->snapshot,
+                              err);
+    } while (rc == OD_E_BUSY && !od_deadline_passed(end) && stopped(j->run, NULL) == OD_OK);
+    return rc;
+}
+
+/* What DuckDB says of it does not tell why. */
+static void explain_write(const job *j, od_error *why)
+{
+    if (strstr(why->message, "attached in read-only mode") != NULL)
+        od_error_prefix(why, "snapshot '%.*s' does not change", (int)j->request.snapshot_id.len,
+                        (const char *)j->request.snapshot_id.data);
+}
+
+/* RC is how it ended. DuckDB may have given up the snapshot's instance, but not the one that is served. */
+static od_code leave_snapshot(job *j, od_code rc, od_error *why)
+{
+    if (j->snapshot == NULL)
+        return rc;
+    if (rc == OD_E_FATAL) {
+        od_error fatal = *why;
+        od_snapshot_spoil(j->snapshot);
+        rc = od_fail(why, OD_E_IO, "%s", fatal.message);
+    } else if (rc != OD_OK) {
+        explain_write(j, why);
+    }
+    od_snapshot_give(j->snapshot);
+    j->snapshot = NULL;
+    return rc;
 }
 
 /* Its id may be used again as soon as the client knows that it ended, so it goes before the end does. */
@@ -205,10 +250,18 @@ static od_code stream(job *j, od_execution *execution, od_error *err)
     }
 }
 
+/* That it runs on. */
+static od_engine *engine_of(const job *j)
+{
+    return j->snapshot != NULL ? od_snapshot_engine(j->snapshot) : j->run->worker->engine;
+}
+
 static uint64_t current_version(const job *j)
 {
+    if (j->request.snapshot_id.data != NULL && j->snapshot == NULL)
+        return 0;
     return j->wtxn != NULL ? od_txn_catalog_version(od_wtxn_txn(j->wtxn))
-                           : od_engine_catalog_version(j->run->worker->engine, j->request.database);
+                           : od_engine_catalog_version(engine_of(j), j->request.database);
 }
 
 static od_code execute(job *j, od_error *err)
@@ -224,7 +277,7 @@ static od_code execute(job *j, od_error *err)
                                     .txn = j->wtxn != NULL ? od_wtxn_txn(j->wtxn) : NULL,
                                     .rights = run->rights};
     busy(run, true);
-    od_code rc = od_execution_start(run->worker->engine, &request, &execution, err);
+    od_code rc = od_execution_start(engine_of(j), &request, &execution, err);
     busy(run, false);
     if (rc != OD_OK) {
         j->catalog_version = current_version(j);
@@ -245,12 +298,14 @@ static od_code execute_somewhere(job *j, od_error *err)
         rc = check(j, err);
     if (rc == OD_OK && j->request.transaction_id.len > 0)
         rc = od_wtxn_use(j->run->worker, j->request.transaction_id, j->run->rights, &j->wtxn, err);
+    if (rc == OD_OK && j->request.snapshot_id.data != NULL)
+        rc = take_snapshot(j, err);
     j->catalog_version = current_version(j);
     if (rc == OD_OK)
         rc = execute(j, err);
     od_wtxn_leave(j->wtxn);
     j->wtxn = NULL;
-    return rc;
+    return leave_snapshot(j, rc, err);
 }
 
 static void log_end(const od_worker_run *run, od_code code)
