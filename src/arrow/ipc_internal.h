@@ -20,6 +20,8 @@
 /* Verifies and decodes the message in HEADER (prefix included, 8-aligned). LENGTH is the metadata's length as the prefix says it; the
  * caller has checked that it lies within HEADER. */
 ArrowErrorCode od_unit_header(struct ArrowIpcDecoder *decoder, struct ArrowBufferView header, struct ArrowError *why);
+/* The value of KEY in the metadata of the message that HEADER, which was verified, is itself; data NULL: it has none. */
+od_slice od_unit_pair(struct ArrowBufferView header, const char *key);
 /* Checks the record or dictionary batch just decoded against its body's length. */
 ArrowErrorCode od_unit_check(struct ArrowIpcDecoder *decoder, struct ArrowIpcDictionaries *dictionaries,
                              int64_t body_len, struct ArrowError *why);
@@ -43,6 +45,8 @@ typedef struct {
     size_t span_count;
     int64_t body_len;
     const int64_t *dictionary_id; /* NULL: a record batch */
+    const od_ipc_pair *pairs;     /* the message's own metadata */
+    size_t pair_count;
 } od_unit_batch;
 
 /* Encodes a batch's metadata; ArrowIpcEncoderFinalizeBuffer then gives its bytes. */

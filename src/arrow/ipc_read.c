@@ -15,9 +15,11 @@ struct od_ipc_reader {
     char refused[128];   /* why _next cannot show this schema; "" if it can */
     od_buf schema_bytes; /* the schema message as it came */
     od_slice payload;
-    size_t at;     /* of the next message */
-    bool ended;    /* the end mark was read */
-    od_buf header; /* an aligned copy of a misaligned header */
+    size_t at;      /* of the next message */
+    bool ended;     /* the end mark was read */
+    bool piecewise; /* the payload is one message of a stream: it ends without an end mark */
+    od_buf header;  /* an aligned copy of a misaligned header */
+    od_buf peeked;  /* the head of the message peeked last */
     od_batch batch;
     od_column *columns; /* all columns, nested ones too; batch.columns is the first */
 };
@@ -68,6 +70,7 @@ void od_ipc_reader_free(od_ipc_reader *reader)
     ArrowIpcDecoderReset(&reader->decoder);
     od_buf_release(&reader->schema_bytes);
     od_buf_release(&reader->header);
+    od_buf_release(&reader->peeked);
     od_free(reader);
 }
 
@@ -90,7 +93,9 @@ static od_code next_message(od_ipc_reader *reader, od_message *out, bool *end, o
 {
     od_slice all = reader->payload;
     size_t at = reader->at, left = all.len - at;
-    *end = false;
+    *end = reader->piecewise && left == 0;
+    if (*end)
+        return OD_OK;
     if (left < 4)
         return od_fail(err, OD_E_CORRUPT, "arrow stream: it is cut at offset %zu, before its end mark", at);
     uint32_t mark = read_u32(all.data + at);
@@ -234,6 +239,7 @@ od_code od_ipc_reader_start(od_ipc_reader *reader, od_slice payload, bool *same_
         *same_schema = false;
     reader->payload = payload;
     reader->at = 0;
+    reader->piecewise = false;
     reader->ended = true; /* until the schema is read: a failed start shows no batch */
     const od_buf *known = &reader->schema_bytes;
     bool same = known->len > 0 && payload.len >= known->len && memcmp(known->data, payload.data, known->len) == 0;
@@ -425,6 +431,78 @@ od_code od_ipc_reader_next_array(od_ipc_reader *reader, od_msg *owner, struct Ar
             return OD_OK;
     }
     return OD_OK;
+}
+
+/* ---- message by message ---- */
+
+od_code od_ipc_prefix(const uint8_t prefix[8], size_t *metadata_len, od_error *err)
+{
+    uint32_t len = read_u32(prefix + 4);
+    *metadata_len = 0;
+    if (read_u32(prefix) != UINT32_MAX)
+        return od_fail(err, OD_E_CORRUPT, "arrow stream: no message starts where one is due");
+    if (len > OD_IPC_MAX_METADATA)
+        return od_fail(err, OD_E_TOO_LARGE, "arrow stream: %u bytes of metadata, above the limit of %u", len,
+                       OD_IPC_MAX_METADATA);
+    *metadata_len = len;
+    return OD_OK;
+}
+
+static struct ArrowBufferView peeked(const od_ipc_reader *reader)
+{
+    return (struct ArrowBufferView){{reader->peeked.data}, (int64_t)reader->peeked.len};
+}
+
+od_code od_ipc_reader_peek(od_ipc_reader *reader, od_slice head, od_ipc_head *out, od_error *err)
+{
+    struct ArrowError why = {{0}};
+    reader->peeked.len = 0;
+    od_code rc = od_buf_append(&reader->peeked, head.data, head.len, err);
+    if (rc != OD_OK)
+        return rc;
+    ArrowErrorCode na = od_unit_header(&reader->decoder, peeked(reader), &why);
+    if (na != NANOARROW_OK) {
+        reader->peeked.len = 0;
+        return na_fail(reader, 0, na, &why, err);
+    }
+    if (reader->decoder.body_size_bytes < 0)
+        return od_fail(err, OD_E_CORRUPT, "arrow stream: a body of %lld bytes",
+                       (long long)reader->decoder.body_size_bytes);
+    *out = (od_ipc_head){.type = OD_IPC_OTHER, .body_len = (size_t)reader->decoder.body_size_bytes};
+    switch (reader->decoder.message_type) {
+    case NANOARROW_IPC_MESSAGE_TYPE_SCHEMA:
+        out->type = OD_IPC_SCHEMA;
+        break;
+    case NANOARROW_IPC_MESSAGE_TYPE_RECORD_BATCH:
+        out->type = OD_IPC_BATCH;
+        out->rows = od_unit_rows(&reader->decoder);
+        break;
+    case NANOARROW_IPC_MESSAGE_TYPE_DICTIONARY_BATCH:
+        out->type = OD_IPC_DICTIONARY;
+        break;
+    default:
+        break;
+    }
+    return OD_OK;
+}
+
+od_slice od_ipc_reader_pair(const od_ipc_reader *reader, const char *key)
+{
+    return reader->peeked.len > 0 ? od_unit_pair(peeked(reader), key) : (od_slice){NULL, 0};
+}
+
+od_code od_ipc_reader_feed(od_ipc_reader *reader, od_slice message, od_msg *owner, od_error *err)
+{
+    if (reader->schema.release == NULL)
+        return od_fail(err, OD_E_CORRUPT, "arrow stream: data before the schema");
+    reader->payload = message;
+    reader->at = 0;
+    reader->piecewise = true;
+    reader->ended = false;
+    struct ArrowArray none;
+    return reader->decoder.message_type == NANOARROW_IPC_MESSAGE_TYPE_DICTIONARY_BATCH
+               ? od_ipc_reader_next_array(reader, owner, &none, err)
+               : OD_OK;
 }
 
 od_slice od_schema_metadata(const struct ArrowSchema *field, const char *key)

@@ -53,6 +53,30 @@ OD_MUST_CHECK od_code od_ipc_reader_count(od_ipc_reader *reader, int64_t *rows, 
 OD_MUST_CHECK od_code od_ipc_reader_next_array(od_ipc_reader *reader, od_msg *owner, struct ArrowArray *out,
                                                od_error *err);
 
+/* ---- a stream that comes message by message ----
+ *
+ * Of each message first its head, the 8 bytes of its prefix and then its metadata, goes to od_ipc_reader_peek, which says how much
+ * body follows. The schema's message is then what od_ipc_reader_start takes, and each other's what od_ipc_reader_feed takes. */
+
+typedef enum { OD_IPC_SCHEMA, OD_IPC_BATCH, OD_IPC_DICTIONARY, OD_IPC_OTHER } od_ipc_type;
+
+typedef struct {
+    od_ipc_type type;
+    int64_t rows; /* of a batch */
+    size_t body_len;
+} od_ipc_head;
+
+/* What a message's prefix of 8 bytes says: how long its metadata is; 0: it is the end mark.
+ * OD_E_CORRUPT, OD_E_TOO_LARGE as of _start. */
+OD_MUST_CHECK od_code od_ipc_prefix(const uint8_t prefix[8], size_t *metadata_len, od_error *err);
+/* Verifies HEAD. Neither the schema nor the batch that is shown change. OD_E_CORRUPT, OD_E_NOT_IMPLEMENTED. */
+OD_MUST_CHECK od_code od_ipc_reader_peek(od_ipc_reader *reader, od_slice head, od_ipc_head *out, od_error *err);
+/* The value of KEY in the metadata of the message peeked last, borrowed until the next peek; data NULL: it has none. */
+od_slice od_ipc_reader_pair(const od_ipc_reader *reader, const char *key);
+/* Goes on with the stream by one MESSAGE, head and body, borrowed until the next. A batch's is then what od_ipc_reader_next or
+ * _next_array show; a dictionary's is stored at once (OWNER as of _next_array). */
+OD_MUST_CHECK od_code od_ipc_reader_feed(od_ipc_reader *reader, od_slice message, od_msg *owner, od_error *err);
+
 /* A field's metadata value of KEY, borrowed from the schema; len 0 and data NULL if it has none. */
 od_slice od_schema_metadata(const struct ArrowSchema *field, const char *key);
 

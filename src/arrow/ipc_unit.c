@@ -2,6 +2,7 @@
 
 #include <flatcc/flatcc_verifier.h>
 #include <stdbool.h>
+#include <string.h>
 
 /* A flatbuffer may refer to one table many times, and flatcc's verifier goes the whole way at each: a message of a kilobyte can
  * keep it busy for years. What can be nested or repeated without end, Field and KeyValue, has strings: verifying these is
@@ -71,6 +72,11 @@ static ArrowErrorCode check_schema(ns(Schema_table_t) schema, struct ArrowError 
     return check_fields(ns(Schema_fields(schema)), &dictionaries, why);
 }
 
+static ns(Message_table_t) message_in(struct ArrowBufferView header)
+{
+    return ns(Message_as_root(header.data.as_uint8 + 8));
+}
+
 ArrowErrorCode od_unit_header(struct ArrowIpcDecoder *decoder, struct ArrowBufferView header, struct ArrowError *why)
 {
     /* Tables that are not shared have more bytes than this for each of their strings. */
@@ -86,9 +92,23 @@ ArrowErrorCode od_unit_header(struct ArrowIpcDecoder *decoder, struct ArrowBuffe
         return EINVAL;
     }
     NANOARROW_RETURN_NOT_OK(ArrowIpcDecoderDecodeHeader(decoder, header, why));
+    NANOARROW_RETURN_NOT_OK(check_pairs(ns(Message_custom_metadata(message_in(header))), why));
     if (decoder->message_type != NANOARROW_IPC_MESSAGE_TYPE_SCHEMA)
         return NANOARROW_OK;
     return check_schema((ns(Schema_table_t)) private->last_message, why);
+}
+
+od_slice od_unit_pair(struct ArrowBufferView header, const char *key)
+{
+    ns(KeyValue_vec_t) pairs = ns(Message_custom_metadata(message_in(header)));
+    size_t n = ns(KeyValue_vec_len(pairs)), key_len = strlen(key);
+    for (size_t i = 0; i < n; i++) {
+        ns(KeyValue_table_t) pair = ns(KeyValue_vec_at(pairs, i));
+        flatbuffers_string_t name = ns(KeyValue_key(pair)), value = ns(KeyValue_value(pair));
+        if (flatbuffers_string_len(name) == key_len && memcmp(name, key, key_len) == 0)
+            return od_slice_of(value, flatbuffers_string_len(value));
+    }
+    return (od_slice){NULL, 0};
 }
 
 static ArrowErrorCode check_nodes(ns(RecordBatch_table_t) batch, struct ArrowError *why)
@@ -258,6 +278,22 @@ static ArrowErrorCode encode_vectors(flatcc_builder_t *b, const od_unit_batch *b
     return NANOARROW_OK;
 }
 
+static ArrowErrorCode encode_pairs(flatcc_builder_t *b, const od_unit_batch *batch, struct ArrowError *why)
+{
+    if (batch->pair_count == 0)
+        return NANOARROW_OK;
+    FLATCC_RETURN_UNLESS_0(Message_custom_metadata_start(b), why);
+    for (size_t i = 0; i < batch->pair_count; i++) {
+        od_slice key = batch->pairs[i].key, value = batch->pairs[i].value;
+        FLATCC_RETURN_UNLESS_0(Message_custom_metadata_push_start(b), why);
+        FLATCC_RETURN_UNLESS_0(KeyValue_key_create_strn(b, (const char *)key.data, key.len), why);
+        FLATCC_RETURN_UNLESS_0(KeyValue_value_create_strn(b, (const char *)value.data, value.len), why);
+        FLATCC_RETURN_IF_NULL(ns(Message_custom_metadata_push_end(b)), why);
+    }
+    FLATCC_RETURN_UNLESS_0(Message_custom_metadata_end(b), why);
+    return NANOARROW_OK;
+}
+
 ArrowErrorCode od_unit_encode(struct ArrowIpcEncoder *encoder, const od_unit_batch *batch, struct ArrowError *why)
 {
     struct ArrowIpcEncoderPrivate *private = encoder->private_data;
@@ -277,6 +313,7 @@ ArrowErrorCode od_unit_encode(struct ArrowIpcEncoder *encoder, const od_unit_bat
         FLATCC_RETURN_UNLESS_0(Message_header_DictionaryBatch_end(b), why);
     }
     FLATCC_RETURN_UNLESS_0(Message_bodyLength_add(b, batch->body_len), why);
+    NANOARROW_RETURN_NOT_OK(encode_pairs(b, batch, why));
     FLATCC_RETURN_IF_NULL(ns(Message_end_as_root(b)), why);
     return NANOARROW_OK;
 }

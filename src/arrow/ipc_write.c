@@ -182,22 +182,21 @@ static od_code list(od_ipc_writer *writer, const struct ArrowArrayView *view, si
 }
 /* NOLINTEND(misc-no-recursion) */
 
-/* Adds the message of COUNT arrays. */
-static od_code add_message(od_ipc_writer *writer, struct ArrowArrayView *const *columns, int64_t count, int64_t rows,
-                           const int64_t *dictionary_id, od_error *err)
+/* Adds the message of COUNT arrays; WHAT has its rows, its dictionary and its pairs. */
+static od_code add_message(od_ipc_writer *writer, struct ArrowArrayView *const *columns, int64_t count,
+                           const od_unit_batch *what, od_error *err)
 {
     od_code rc = OD_OK;
     size_t body = 0, first_part = writer->parts.len / sizeof(od_slice);
     writer->nodes.len = writer->spans.len = 0;
     for (int64_t i = 0; i < count; i++)
         OD_TRY(list(writer, columns[i], &body, err));
-    od_unit_batch batch = {.rows = rows,
-                           .nodes = (const od_ipc_node *)(const void *)writer->nodes.data,
-                           .node_count = writer->nodes.len / sizeof(od_ipc_node),
-                           .spans = (const od_ipc_span *)(const void *)writer->spans.data,
-                           .span_count = writer->spans.len / sizeof(od_ipc_span),
-                           .body_len = (int64_t)body,
-                           .dictionary_id = dictionary_id};
+    od_unit_batch batch = *what;
+    batch.nodes = (const od_ipc_node *)(const void *)writer->nodes.data;
+    batch.node_count = writer->nodes.len / sizeof(od_ipc_node);
+    batch.spans = (const od_ipc_span *)(const void *)writer->spans.data;
+    batch.span_count = writer->spans.len / sizeof(od_ipc_span);
+    batch.body_len = (int64_t)body;
     OD_TRY(encode_head(writer, &batch, err));
     pending_message message = {.head_at = writer->heads.len,
                                .head_len = (size_t)writer->head.size_bytes,
@@ -224,7 +223,8 @@ static od_code add_dictionaries(od_ipc_writer *writer, const struct ArrowSchema 
         OD_TRY(add_dictionaries(writer, field->dictionary, view->dictionary, err));
         if (!od_unit_dictionary_id(&writer->encoder, field, &id))
             return od_fail(err, OD_E_INTERNAL, "arrow: a dictionary without an id");
-        OD_TRY(add_message(writer, &view->dictionary, 1, view->dictionary->length, &id, err));
+        od_unit_batch what = {.rows = view->dictionary->length, .dictionary_id = &id};
+        OD_TRY(add_message(writer, &view->dictionary, 1, &what, err));
     }
 out:
     return rc;
@@ -232,6 +232,12 @@ out:
 /* NOLINTEND(misc-no-recursion) */
 
 od_code od_ipc_writer_add(od_ipc_writer *writer, struct ArrowArray *array, od_error *err)
+{
+    return od_ipc_writer_add_with(writer, array, NULL, 0, err);
+}
+
+od_code od_ipc_writer_add_with(od_ipc_writer *writer, struct ArrowArray *array, const od_ipc_pair *pairs,
+                               size_t pair_count, od_error *err)
 {
     od_code rc = OD_OK;
     struct ArrowError why = {{0}};
@@ -257,7 +263,8 @@ od_code od_ipc_writer_add(od_ipc_writer *writer, struct ArrowArray *array, od_er
     /* On a failure below the array stays until the next flush or free. */
     if (first)
         OD_TRY(add_dictionaries(writer, writer->schema, &writer->view, err));
-    OD_TRY(add_message(writer, writer->view.children, writer->view.n_children, writer->view.length, NULL, err));
+    od_unit_batch what = {.rows = writer->view.length, .pairs = pairs, .pair_count = pair_count};
+    OD_TRY(add_message(writer, writer->view.children, writer->view.n_children, &what, err));
 out:
     return rc;
 }
@@ -280,28 +287,35 @@ void od_ipc_writer_drop(od_ipc_writer *writer)
 
 od_code od_ipc_writer_flush(od_ipc_writer *writer, od_msg **out, od_error *err)
 {
+    return od_ipc_writer_flush_part(writer, OD_IPC_PART_SCHEMA | OD_IPC_PART_END, out, err);
+}
+
+od_code od_ipc_writer_flush_part(od_ipc_writer *writer, unsigned parts, od_msg **out, od_error *err)
+{
     *out = NULL;
     od_msg *msg;
-    od_code rc = od_msg_create(od_ipc_writer_pending(writer), 0, &msg, err);
+    size_t schema_len = parts & OD_IPC_PART_SCHEMA ? writer->schema_bytes.len : 0;
+    size_t end_len = parts & OD_IPC_PART_END ? sizeof end_mark : 0;
+    od_code rc = od_msg_create(schema_len + writer->pending + end_len, 0, &msg, err);
     if (rc != OD_OK)
         return rc;
     uint8_t *p = od_msg_data(msg);
-    memcpy(p, writer->schema_bytes.data, writer->schema_bytes.len);
-    p += writer->schema_bytes.len;
+    memcpy(p, writer->schema_bytes.data, schema_len);
+    p += schema_len;
     const pending_message *messages = (const pending_message *)(const void *)writer->messages.data;
-    const od_slice *parts = (const od_slice *)(const void *)writer->parts.data;
+    const od_slice *buffers = (const od_slice *)(const void *)writer->parts.data;
     for (size_t i = 0; i < writer->messages.len / sizeof *messages; i++) {
         memcpy(p, writer->heads.data + messages[i].head_at, messages[i].head_len);
         p += messages[i].head_len;
         for (size_t k = 0; k < messages[i].part_count; k++) {
-            od_slice part = parts[messages[i].part + k];
+            od_slice part = buffers[messages[i].part + k];
             size_t padded = pad_to(part.len, 8);
             memcpy(p, part.data, part.len);
             memset(p + part.len, 0, padded - part.len);
             p += padded;
         }
     }
-    memcpy(p, end_mark, sizeof end_mark);
+    memcpy(p, end_mark, end_len);
     forget_pending(writer);
     *out = msg;
     return OD_OK;

@@ -34,6 +34,11 @@ typedef struct {
     size_t body_len; /* a multiple of 8 */
 } od_ipc_layout;
 
+/* An entry of a message's own metadata. */
+typedef struct {
+    od_slice key, value;
+} od_ipc_pair;
+
 /* SCHEMA is a struct; it is borrowed and must outlive the writer. OD_E_NOT_IMPLEMENTED: a type that IPC does not have. */
 OD_MUST_CHECK od_code od_ipc_writer_create(const struct ArrowSchema *schema, od_ipc_writer **out, od_error *err);
 void od_ipc_writer_free(od_ipc_writer *writer); /* NULL allowed */
@@ -50,11 +55,18 @@ OD_MUST_CHECK od_code od_ipc_writer_empty(od_ipc_writer *writer, od_msg **out, o
 /* Takes ARRAY (its release becomes NULL, on failure too): one record batch of the next payload. OD_E_CORRUPT if it does not fit
  * the schema. */
 OD_MUST_CHECK od_code od_ipc_writer_add(od_ipc_writer *writer, struct ArrowArray *array, od_error *err);
+/* As _add, with metadata of the record batch's message: PAIRS are copied. */
+OD_MUST_CHECK od_code od_ipc_writer_add_with(od_ipc_writer *writer, struct ArrowArray *array, const od_ipc_pair *pairs,
+                                             size_t pair_count, od_error *err);
 /* The next payload's bytes by what has been added. */
 size_t od_ipc_writer_pending(const od_ipc_writer *writer);
 /* Takes the array added last out of the next payload again; only once after an _add. */
 void od_ipc_writer_drop(od_ipc_writer *writer);
 /* Makes a payload of all that was added since the last one: schema, dictionaries, batches, end mark. */
 OD_MUST_CHECK od_code od_ipc_writer_flush(od_ipc_writer *writer, od_msg **out, od_error *err);
+
+/* A stream written piece by piece: as _flush, but with the schema and the end mark only where PARTS says so. */
+enum { OD_IPC_PART_SCHEMA = 1, OD_IPC_PART_END = 2 };
+OD_MUST_CHECK od_code od_ipc_writer_flush_part(od_ipc_writer *writer, unsigned parts, od_msg **out, od_error *err);
 
 #endif

@@ -1,5 +1,7 @@
 #include "arrow/schema.h"
 
+#include <string.h>
+
 #include <nanoarrow/nanoarrow.h>
 
 #include "base/banned.h"
@@ -29,6 +31,37 @@ od_code od_schema_make(struct ArrowSchema *out, const char *name, const char *fo
 od_code od_schema_copy(const struct ArrowSchema *schema, struct ArrowSchema *out, od_error *err)
 {
     return made(ArrowSchemaDeepCopy(schema, out), err);
+}
+
+od_code od_schema_rename(struct ArrowSchema *field, const char *name, od_error *err)
+{
+    return made(ArrowSchemaSetName(field, name), err);
+}
+
+/* NOLINTBEGIN(misc-no-recursion): as deep as the schemas */
+static bool same_type(const struct ArrowSchema *a, const struct ArrowSchema *b)
+{
+    if (strcmp(a->format, b->format) != 0 || a->n_children != b->n_children ||
+        (a->dictionary == NULL) != (b->dictionary == NULL))
+        return false;
+    if (a->dictionary != NULL && !same_type(a->dictionary, b->dictionary))
+        return false;
+    for (int64_t i = 0; i < a->n_children; i++) {
+        const char *left = a->children[i]->name, *right = b->children[i]->name;
+
+        /* What a list's or a map's parts are called means nothing. */
+        if (a->format[0] == '+' && a->format[1] == 's' && strcmp(left ? left : "", right ? right : "") != 0)
+            return false;
+        if (!same_type(a->children[i], b->children[i]))
+            return false;
+    }
+    return true;
+}
+/* NOLINTEND(misc-no-recursion) */
+
+bool od_schema_same(const struct ArrowSchema *a, const struct ArrowSchema *b)
+{
+    return same_type(a, b);
 }
 
 od_code od_schema_set_metadata(struct ArrowSchema *field, const char *key, od_slice value, od_error *err)

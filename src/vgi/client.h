@@ -1,0 +1,144 @@
+/* vgi/client.h: a VGI worker, asked for catalogs and rows.
+ *
+ * Order: open (no I/O), attach, then as of the catalog. Calls block in the caller's thread; any number of threads may use one client,
+ * each call takes a session of its own from the client's pool. There is no thread behind it and no global.
+ *
+ * Errors: what the worker's own code says has OD_E_UNKNOWN and its text as it is; a method that it does not have, OD_E_NOT_IMPLEMENTED;
+ * OD_E_PROTOCOL and OD_E_CORRUPT, it does not keep to the protocol; OD_E_CONNECTION_LOST, it ended, with the end of its stderr;
+ * OD_E_TIMEOUT, OD_E_CANCELLED, OD_E_UNAVAILABLE. A session that failed is never used again. */
+#ifndef OD_VGI_CLIENT_H
+#define OD_VGI_CLIENT_H
+
+#include "arrow/c_data.h"
+#include "base/buf.h"
+#include "vgi/records.h"
+#include "vgi/transport.h"
+
+typedef struct od_vgi od_vgi; /* counted */
+
+typedef struct {
+    const char *location;     /* see od_vgi_location_parse */
+    size_t pool_max;          /* idle sessions kept; 0: 8 */
+    bool no_pool;             /* a session for each call */
+    int64_t pool_idle_ms;     /* an idle session older than this is ended; 0: 300,000 */
+    int64_t start_timeout_ms; /* of the first answer of a session; 0: 60,000 */
+    int64_t call_timeout_ms;  /* of an answer, and of a scan's next batch; 0: 300,000; negative: no limit */
+    /* What a worker has to say to its client: LEVEL is TRACE, DEBUG, INFO, WARN or ERROR. From any thread that calls. May be NULL. */
+    void (*log)(void *arg, od_slice level, od_slice message);
+    void *log_arg;
+} od_vgi_options;
+
+/* Copies OPTIONS. OD_E_INVALID: the location. */
+OD_MUST_CHECK od_code od_vgi_open(const od_vgi_options *options, od_vgi **out, od_error *err);
+od_vgi *od_vgi_ref(od_vgi *vgi);
+/* The last one ends the sessions, and waits for the processes that it started: they have some seconds. NULL allowed. */
+void od_vgi_unref(od_vgi *vgi);
+
+/* In whose name something is asked. All borrowed. */
+typedef struct {
+    od_slice attach;      /* od_vgi_attached.opaque */
+    od_slice transaction; /* as od_vgi_begin gave it; data NULL: none */
+    od_vgi_interrupt interrupt;
+} od_vgi_context;
+
+/* ---- catalogs ---- */
+
+OD_MUST_CHECK od_code od_vgi_list_catalogs(od_vgi *vgi, od_vgi_interrupt interrupt, od_vgi_catalogs *out,
+                                           od_error *err);
+
+typedef struct {
+    const char *name;
+    od_vgi_values *options;                                 /* a column for each; moved out of; NULL: none */
+    const char *data_version_spec, *implementation_version; /* NULL: any */
+} od_vgi_attach;
+
+OD_MUST_CHECK od_code od_vgi_attach_catalog(od_vgi *vgi, od_vgi_interrupt interrupt, const od_vgi_attach *attach,
+                                            od_vgi_attached *out, od_error *err);
+/* Best effort: a worker that does not know it is no error. */
+OD_MUST_CHECK od_code od_vgi_detach_catalog(od_vgi *vgi, const od_vgi_context *context, od_error *err);
+
+/* 0: not known, drop what is cached. */
+OD_MUST_CHECK od_code od_vgi_catalog_version(od_vgi *vgi, const od_vgi_context *context, int64_t *out, od_error *err);
+/* Appends the transaction's bytes to OUT; none: there is nothing to end. */
+OD_MUST_CHECK od_code od_vgi_begin(od_vgi *vgi, const od_vgi_context *context, od_buf *out, od_error *err);
+OD_MUST_CHECK od_code od_vgi_commit(od_vgi *vgi, const od_vgi_context *context, od_error *err);
+OD_MUST_CHECK od_code od_vgi_rollback(od_vgi *vgi, const od_vgi_context *context, od_error *err);
+
+/* A schema is named by one name; generation 2.2's paths have one element here. */
+OD_MUST_CHECK od_code od_vgi_list_schemas(od_vgi *vgi, const od_vgi_context *context, od_vgi_schemas *out,
+                                          od_error *err);
+OD_MUST_CHECK od_code od_vgi_list_tables(od_vgi *vgi, const od_vgi_context *context, const char *schema,
+                                         od_vgi_tables *out, od_error *err);
+OD_MUST_CHECK od_code od_vgi_list_views(od_vgi *vgi, const od_vgi_context *context, const char *schema,
+                                        od_vgi_views *out, od_error *err);
+OD_MUST_CHECK od_code od_vgi_list_macros(od_vgi *vgi, const od_vgi_context *context, const char *schema, bool table,
+                                         od_vgi_macros *out, od_error *err);
+OD_MUST_CHECK od_code od_vgi_list_functions(od_vgi *vgi, const od_vgi_context *context, const char *schema,
+                                            od_vgi_function_type type, od_vgi_functions *out, od_error *err);
+
+typedef struct {
+    const char *schema, *name;
+    const char *at_unit, *at_value; /* of AT (UNIT => VALUE): "VERSION", "TIMESTAMP"; NULL: now */
+} od_vgi_table_ref;
+
+OD_MUST_CHECK od_code od_vgi_get_table(od_vgi *vgi, const od_vgi_context *context, const od_vgi_table_ref *table,
+                                       od_vgi_tables *out, od_error *err);
+/* A worker that has no branches is asked for its one function instead, and so from then on. */
+OD_MUST_CHECK od_code od_vgi_get_branches(od_vgi *vgi, const od_vgi_context *context, const od_vgi_table_ref *table,
+                                          od_vgi_branches *out, od_error *err);
+
+/* ---- a function of the worker's, bound ---- */
+
+typedef struct od_vgi_bound od_vgi_bound;
+
+typedef struct {
+    const char *function;
+    const char *schema; /* in which it is registered; NULL: not told */
+    od_vgi_function_type type;
+    /* Columns of one row: arg_N or positional_N is the N-th positional argument, any other is named. Moved out of; NULL: none. */
+    od_vgi_values *arguments;
+    od_vgi_values *settings;         /* a column for each; moved out of; NULL: none */
+    od_vgi_values *secrets;          /* a struct column for each; moved out of; NULL: none, and none was asked for */
+    const struct ArrowSchema *input; /* of a function over rows; NULL: none */
+    const char *at_unit, *at_value;
+} od_vgi_bind;
+
+OD_MUST_CHECK od_code od_vgi_bind_function(od_vgi *vgi, const od_vgi_context *context, const od_vgi_bind *bind,
+                                           od_vgi_bound **out, od_error *err);
+void od_vgi_bound_free(od_vgi_bound *bound); /* NULL allowed; its scans may outlive it */
+/* A struct. */
+const struct ArrowSchema *od_vgi_bound_schema(const od_vgi_bound *bound);
+/* Secrets that the worker asks for before it can bind: resolve them, and bind once more with `secrets`. Asking again is its error. */
+size_t od_vgi_bound_secret_count(const od_vgi_bound *bound);
+const od_vgi_secret_need *od_vgi_bound_secrets(const od_vgi_bound *bound);
+/* Unknown where the worker does not tell. */
+OD_MUST_CHECK od_code od_vgi_bound_cardinality(od_vgi *vgi, const od_vgi_context *context, const od_vgi_bound *bound,
+                                               od_vgi_number *estimate, od_vgi_number *max, od_error *err);
+
+/* ---- rows ---- */
+
+typedef struct od_vgi_scan od_vgi_scan;
+
+typedef struct {
+    /* Columns of the bound schema, in the order in which they come, each once; only for a function with projection_pushdown.
+     * COLUMNS NULL: all. An empty list is refused: ask for one column instead. */
+    const int64_t *columns;
+    size_t column_count;
+} od_vgi_scan_options;
+
+/* Starts the function. Of the context only the interrupt counts, and it lasts as long as the scan. */
+OD_MUST_CHECK od_code od_vgi_scan_open(od_vgi *vgi, const od_vgi_context *context, const od_vgi_bound *bound,
+                                       const od_vgi_scan_options *options, od_vgi_scan **out, od_error *err);
+/* What comes: the bound schema's columns that were asked for. */
+const struct ArrowSchema *od_vgi_scan_schema(const od_vgi_scan *scan);
+/* How many streams may share the rows; this one is the first. */
+int64_t od_vgi_scan_max_workers(const od_vgi_scan *scan);
+/* Another stream of the same rows: each row comes in one of them. Thread: any, while SCAN lives. OD_E_PRECONDITION: max_workers is 1. */
+OD_MUST_CHECK od_code od_vgi_scan_share(od_vgi_scan *scan, od_vgi_scan **out, od_error *err);
+/* The next batch, a struct array of od_vgi_scan_schema that lives on its own; out->release NULL: the end, which the worker told.
+ * A batch may have no rows. A schema other than the bound one is OD_E_PROTOCOL. */
+OD_MUST_CHECK od_code od_vgi_scan_next(od_vgi_scan *scan, struct ArrowArray *out, od_error *err);
+/* What is not read to its end is cancelled, briefly; then the session is free again, or ended. NULL allowed. */
+void od_vgi_scan_close(od_vgi_scan *scan);
+
+#endif

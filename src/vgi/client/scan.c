@@ -1,0 +1,365 @@
+/* Rows over a session: init, its header, then a tick for each batch. */
+#include <string.h>
+
+#include "arrow/schema.h"
+#include "base/alloc.h"
+#include "vgi/client/bound.h"
+#include "vgi/client/request.h"
+
+#include "base/banned.h"
+
+/* How long a scan that is given up may take to hand its session back. */
+enum { CANCEL_MS = 2000 };
+
+struct od_vgi_scan {
+    od_vgi *vgi;
+    const od_vgi_dialect *dialect;
+    od_vgi_bound *bound;
+    od_vgi_interrupt interrupt;
+    od_vgi_session *session;
+    od_vgi_source source;
+    od_vgi_stream stream;
+    od_ipc_writer *ticks;
+    struct ArrowSchema no_columns; /* of the input stream */
+    struct ArrowSchema schema;     /* of what comes */
+    od_buf columns;                /* int64_t: what was asked for; none: all */
+    od_buf execution, init_opaque; /* what another stream of the same rows sends */
+    int64_t max_workers;
+    bool asked;   /* a tick is on its way */
+    bool checked; /* the stream's schema is the bound one */
+    bool broken;  /* the session cannot be used again */
+    bool over;    /* the end, or an error, was told */
+};
+
+/* ---- ticks ---- */
+
+static void keep_nothing(struct ArrowArray *array)
+{
+    array->release = NULL;
+}
+
+static od_code write_msg(od_vgi_scan *scan, od_msg *msg, const od_vgi_wait *wait, od_error *err)
+{
+    od_code rc = od_vgi_link_write(scan->session->link, od_vgi_msg_bytes(msg), wait, err);
+    od_msg_unref(msg);
+    return rc;
+}
+
+/* A wish for a batch or, with CANCEL, for none; the first one opens the input stream. */
+static od_code tick(od_vgi_scan *scan, unsigned parts, bool cancel, const od_vgi_wait *wait, od_error *err)
+{
+    static const void *no_buffers[1];
+    const od_ipc_pair pair = {od_slice_str("vgi_rpc.cancel"), od_slice_str("1")};
+    struct ArrowArray nothing = {.n_buffers = 1, .buffers = no_buffers, .release = keep_nothing};
+    od_msg *msg;
+    od_code rc = od_ipc_writer_add_with(scan->ticks, &nothing, &pair, cancel ? 1 : 0, err);
+
+    if (rc == OD_OK)
+        rc = od_ipc_writer_flush_part(scan->ticks, parts, &msg, err);
+    if (rc == OD_OK)
+        rc = write_msg(scan, msg, wait, err);
+    scan->asked = rc == OD_OK && !cancel;
+    return rc;
+}
+
+static od_code end_input(od_vgi_scan *scan, unsigned parts, const od_vgi_wait *wait, od_error *err)
+{
+    od_msg *msg;
+    od_code rc = od_ipc_writer_flush_part(scan->ticks, parts | OD_IPC_PART_END, &msg, err);
+
+    return rc == OD_OK ? write_msg(scan, msg, wait, err) : rc;
+}
+
+/* ---- the start ---- */
+
+static od_code pick_schema(od_vgi_scan *scan, const od_vgi_scan_options *options, od_error *err)
+{
+    const struct ArrowSchema *all = &scan->bound->schema;
+    od_code rc;
+
+    if (options == NULL || options->columns == NULL)
+        return od_schema_copy(all, &scan->schema, err);
+    if (options->column_count == 0)
+        return od_fail(err, OD_E_INVALID, "a scan of no column");
+    for (size_t i = 0; i < options->column_count; i++) {
+        if (options->columns[i] < 0 || options->columns[i] >= all->n_children)
+            return od_fail(err, OD_E_INVALID, "a scan of column %lld of %lld", (long long)options->columns[i],
+                           (long long)all->n_children);
+        for (size_t k = 0; k < i; k++)
+            if (options->columns[k] == options->columns[i])
+                return od_fail(err, OD_E_INVALID, "a scan of column %lld twice", (long long)options->columns[i]);
+    }
+    OD_TRY(od_schema_make(&scan->schema, "", "+s", (int64_t)options->column_count, err));
+    for (size_t i = 0; i < options->column_count; i++)
+        OD_TRY(od_schema_copy(all->children[options->columns[i]], scan->schema.children[i], err));
+    OD_TRY(od_buf_append(&scan->columns, options->columns, options->column_count * sizeof(int64_t), err));
+out:
+    return rc;
+}
+
+/* Nothing is absent. */
+static od_slice slice(const od_buf *buf)
+{
+    return buf->len > 0 ? od_slice_of(buf->data, buf->len) : (od_slice){NULL, 0};
+}
+
+/* FIRST: the stream whose rows this one shares; NULL: it is the first itself. */
+static od_code make_init(const od_vgi_scan *scan, const od_vgi_scan *first, od_msg **out, od_error *err)
+{
+    const od_vgi_dialect *dialect = scan->dialect;
+    const od_vgi_bound *bound = scan->bound;
+    od_row *row = NULL, *inner = NULL;
+    od_code rc;
+
+    *out = NULL;
+    OD_TRY(od_row_create(&row, err));
+    OD_TRY(od_row_create(&inner, err));
+    od_row_binary(inner, "bind_call", OD_ROW_NOT_NULL, od_vgi_msg_bytes(bound->request));
+    od_row_binary(inner, "output_schema", OD_ROW_NOT_NULL, slice(&bound->schema_bytes));
+    od_vgi_put_bytes(dialect, inner, "bind_opaque_data", slice(&bound->opaque));
+    od_row_int64_list(inner, "projection_ids", OD_ROW_NULLABLE, (const int64_t *)(const void *)scan->columns.data,
+                      scan->columns.len / sizeof(int64_t));
+    if (first != NULL) {
+        od_row_binary(inner, "execution_id", OD_ROW_NULLABLE, slice(&first->execution));
+        od_vgi_put_bytes(dialect, inner, "init_opaque_data", slice(&first->init_opaque));
+    }
+    OD_TRY(od_vgi_put_request(row, inner, err));
+    OD_TRY(od_vgi_request_make(dialect, "init", row, out, err));
+out:
+    od_row_free(row);
+    od_row_free(inner);
+    return rc;
+}
+
+static od_code read_header_row(od_vgi_scan *scan, const od_record *record, od_error *err)
+{
+    od_slice execution, opaque;
+    od_code rc;
+
+    if (od_record_rows(record) != 1)
+        return od_fail(err, OD_E_PROTOCOL, "the header of a scan has %lld rows", (long long)od_record_rows(record));
+    OD_TRY(od_cell_bytes(od_vgi_cell(record, "execution_id"), &execution, err));
+    OD_TRY(od_cell_bytes(od_vgi_cell(record, "opaque_data"), &opaque, err));
+    OD_TRY(od_cell_int(od_vgi_cell(record, "max_workers"), &scan->max_workers, err));
+    OD_TRY(od_buf_append(&scan->execution, execution.data, execution.len, err));
+    OD_TRY(od_buf_append(&scan->init_opaque, opaque.data, opaque.len, err));
+out:
+    return rc;
+}
+
+/* The header stream, to its end; *FAILED: the worker said no, and its session goes on. */
+static od_code read_header(od_vgi_scan *scan, const od_vgi_wait *wait, bool *failed, od_error *err)
+{
+    od_vgi_stream header;
+    od_record *record = NULL;
+    struct ArrowArray array = {0};
+    od_code rc;
+
+    *failed = false;
+    OD_TRY(od_vgi_stream_init(&header, scan->vgi, &scan->source, err));
+    OD_TRY(od_vgi_stream_next(&header, wait, &array, err));
+    if (array.release != NULL) {
+        OD_TRY(od_record_wrap(od_ipc_reader_schema(header.reader), &array, &record, err));
+        OD_TRY(read_header_row(scan, record, err));
+    }
+    rc = od_vgi_stream_finish(&header, wait, err);
+    *failed = header.ended && header.failed;
+    if (rc == OD_OK && record == NULL)
+        rc = od_fail(err, OD_E_PROTOCOL, "the header of a scan is missing");
+out:
+    od_record_free(record);
+    od_vgi_stream_release(&header);
+    return rc;
+}
+
+static od_code start(od_vgi_scan *scan, const od_vgi_scan *first, od_error *err)
+{
+    od_vgi_wait wait = od_vgi_session_wait(scan->vgi, NULL, scan->interrupt);
+    od_msg *request = NULL;
+    bool failed = false;
+    od_code rc;
+
+    OD_TRY(make_init(scan, first, &request, err));
+    OD_TRY(od_vgi_session_take(scan->vgi, &wait, &scan->session, err));
+    scan->broken = true;
+    scan->source.link = scan->session->link;
+    wait = od_vgi_session_wait(scan->vgi, scan->session, scan->interrupt);
+    OD_TRY(od_vgi_link_write(scan->session->link, od_vgi_msg_bytes(request), &wait, err));
+    rc = read_header(scan, &wait, &failed, err);
+    /* The worker may then wait for the input all the same. */
+    if (failed && (!scan->dialect->reads_after_failure || end_input(scan, OD_IPC_PART_SCHEMA, &wait, NULL) == OD_OK))
+        scan->broken = false;
+    if (rc != OD_OK)
+        goto out;
+    OD_TRY(tick(scan, OD_IPC_PART_SCHEMA, false, &wait, err));
+    scan->broken = false;
+out:
+    od_msg_unref(request);
+    return rc;
+}
+
+static od_code create(od_vgi *vgi, const od_vgi_bound *bound, od_vgi_interrupt interrupt, od_vgi_scan **out,
+                      od_error *err)
+{
+    od_vgi_scan *scan = od_calloc(1, sizeof *scan);
+    od_code rc;
+
+    *out = NULL;
+    if (scan == NULL)
+        return od_fail(err, OD_E_NO_MEMORY, "out of memory");
+    scan->vgi = od_vgi_ref(vgi);
+    scan->bound = od_vgi_bound_ref((od_vgi_bound *)(uintptr_t)bound);
+    scan->interrupt = interrupt;
+    scan->over = true; /* nothing is to be cancelled yet */
+    OD_TRY(od_vgi_stream_init(&scan->stream, vgi, &scan->source, err));
+    OD_TRY(od_schema_make(&scan->no_columns, "", "+s", 0, err));
+    OD_TRY(od_ipc_writer_create(&scan->no_columns, &scan->ticks, err));
+    OD_TRY(od_vgi_dialect_of(vgi, interrupt, &scan->dialect, err));
+    *out = scan;
+    scan = NULL;
+out:
+    od_vgi_scan_close(scan);
+    return rc;
+}
+
+od_code od_vgi_scan_open(od_vgi *vgi, const od_vgi_context *context, const od_vgi_bound *bound,
+                         const od_vgi_scan_options *options, od_vgi_scan **out, od_error *err)
+{
+    od_vgi_scan *scan = NULL;
+    od_code rc;
+
+    *out = NULL;
+    OD_TRY(create(vgi, bound, context->interrupt, &scan, err));
+    OD_TRY(pick_schema(scan, options, err));
+    OD_TRY(start(scan, NULL, err));
+    scan->over = false;
+    *out = scan;
+    scan = NULL;
+out:
+    if (rc != OD_OK)
+        od_error_prefix(err, "vgi init");
+    od_vgi_scan_close(scan);
+    return rc;
+}
+
+od_code od_vgi_scan_share(od_vgi_scan *first, od_vgi_scan **out, od_error *err)
+{
+    od_vgi_scan *scan = NULL;
+    od_code rc;
+
+    *out = NULL;
+    if (first->max_workers <= 1)
+        return od_fail(err, OD_E_PRECONDITION, "the rows of this scan come in one stream");
+    OD_TRY(create(first->vgi, first->bound, first->interrupt, &scan, err));
+    OD_TRY(od_schema_copy(&first->schema, &scan->schema, err));
+    OD_TRY(od_buf_append(&scan->columns, first->columns.data, first->columns.len, err));
+    OD_TRY(start(scan, first, err));
+    scan->max_workers = 1;
+    scan->over = false;
+    *out = scan;
+    scan = NULL;
+out:
+    if (rc != OD_OK)
+        od_error_prefix(err, "vgi init");
+    od_vgi_scan_close(scan);
+    return rc;
+}
+
+const struct ArrowSchema *od_vgi_scan_schema(const od_vgi_scan *scan)
+{
+    return &scan->schema;
+}
+
+int64_t od_vgi_scan_max_workers(const od_vgi_scan *scan)
+{
+    return scan->max_workers;
+}
+
+/* ---- batches ---- */
+
+static od_code check_schema(od_vgi_scan *scan, od_error *err)
+{
+    const struct ArrowSchema *told = od_ipc_reader_schema(scan->stream.reader);
+
+    if (scan->checked || !scan->stream.begun || scan->stream.failed)
+        return OD_OK;
+    scan->checked = true;
+    if (od_schema_same(told, &scan->schema))
+        return OD_OK;
+    return od_fail(err, OD_E_PROTOCOL, "the worker sends other columns than it was bound with");
+}
+
+/* The end of the output: the session is free once the input has ended too. */
+static od_code end_scan(od_vgi_scan *scan, const od_vgi_wait *wait, od_error *err)
+{
+    od_error why = {.code = OD_OK};
+
+    scan->over = true;
+    if (end_input(scan, 0, wait, &why) != OD_OK)
+        scan->broken = true;
+    if (!scan->stream.failed)
+        return OD_OK;
+    if (err != NULL)
+        *err = scan->stream.fault;
+    return scan->stream.fault.code;
+}
+
+od_code od_vgi_scan_next(od_vgi_scan *scan, struct ArrowArray *out, od_error *err)
+{
+    od_vgi_wait wait = od_vgi_session_wait(scan->vgi, NULL, scan->interrupt);
+    od_code rc = OD_OK;
+
+    *out = (struct ArrowArray){0};
+    if (scan->over)
+        return OD_OK;
+    if (!scan->asked)
+        OD_TRY(tick(scan, 0, false, &wait, err));
+    OD_TRY(od_vgi_stream_next(&scan->stream, &wait, out, err));
+    OD_TRY(check_schema(scan, err));
+    if (out->release == NULL)
+        return end_scan(scan, &wait, err);
+    /* The worker makes the next batch while this one is used. */
+    OD_TRY(tick(scan, 0, false, &wait, err));
+out:
+    if (rc != OD_OK) {
+        scan->over = scan->broken = true;
+        if (out->release != NULL)
+            out->release(out);
+        od_error_prefix(err, "vgi scan");
+    }
+    return rc;
+}
+
+/* Reads off what comes after a cancel. */
+static od_code drain(od_vgi_scan *scan)
+{
+    const od_vgi_wait wait = {od_deadline_in_ms(CANCEL_MS), {NULL, NULL}};
+    struct ArrowArray array;
+    od_code rc = tick(scan, 0, true, &wait, NULL);
+
+    while (rc == OD_OK && !scan->stream.ended) {
+        rc = od_vgi_stream_next(&scan->stream, &wait, &array, NULL);
+        if (array.release != NULL)
+            array.release(&array);
+    }
+    return rc == OD_OK ? end_input(scan, 0, &wait, NULL) : rc;
+}
+
+void od_vgi_scan_close(od_vgi_scan *scan)
+{
+    if (scan == NULL)
+        return;
+    if (!scan->over && !scan->broken && drain(scan) != OD_OK)
+        scan->broken = true;
+    od_vgi_session_give(scan->vgi, scan->session, !scan->broken);
+    od_vgi_stream_release(&scan->stream);
+    od_ipc_writer_free(scan->ticks);
+    od_schema_release(&scan->no_columns);
+    od_schema_release(&scan->schema);
+    od_buf_release(&scan->columns);
+    od_buf_release(&scan->execution);
+    od_buf_release(&scan->init_opaque);
+    od_vgi_bound_free(scan->bound);
+    od_vgi_unref(scan->vgi);
+    od_free(scan);
+}
