@@ -90,7 +90,7 @@ def pb():
     return services.stubs()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def postgres():
     from postgres import Postgres
 
@@ -98,13 +98,30 @@ def postgres():
         yield server
 
 
+@pytest.fixture(scope="session")
+def s3():
+    from s3 import S3
+
+    with S3() as server:
+        yield server
+
+
+@pytest.fixture
+def place(request, tmp_path, monkeypatch):
+    """The directory of a store for DuckDB, with its metadata in SQLite unless a test wants more."""
+    import stores
+
+    for name, value in stores.environment(request, tmp_path).items():
+        monkeypatch.setenv(name, value)
+    return tmp_path / "data"
+
+
 @pytest.fixture
 def data(request, tmp_path, monkeypatch):
-    """The directory of a store for openduck-fuse, with its metadata in SQLite unless a test wants more."""
+    """The same for openduck-fuse."""
+    import stores
     from mounts import Mount
 
-    if getattr(request, "param", "sqlite") == "postgres":
-        url = request.getfixturevalue("postgres").create("t%d" % abs(hash(str(tmp_path))))
-        monkeypatch.setattr(Mount, "environment", {"OPENDUCK_POSTGRES_URL": url})
+    monkeypatch.setattr(Mount, "environment", stores.environment(request, tmp_path))
     (tmp_path / "data").mkdir()
     return tmp_path / "data"

@@ -99,9 +99,10 @@ while True:
 """
 
 
+@BOTH_STORES
 @pytest.mark.parametrize(
     "times",
-    [pytest.param(4, id="short"), pytest.param(200, id="long", marks=[pytest.mark.long, pytest.mark.timeout(3600)])],
+    [pytest.param(3, id="short"), pytest.param(200, id="long", marks=[pytest.mark.long, pytest.mark.timeout(3600)])],
 )
 def test_a_killed_mount_loses_nothing_that_was_acknowledged(data, times):
     known = 0

@@ -8,58 +8,23 @@ import textwrap
 import duckdb
 import pytest
 import services
+import stores
 from postgres import Postgres
+from stores import attach, in_process, rows, seal, url
 
 pytestmark = pytest.mark.extension
 
 
 @pytest.fixture
-def place(tmp_path):
-    return tmp_path / "data"
-
-
-@pytest.fixture
-def con():
-    con = services.duck()
-    yield con
-    con.close()
-
-
-def url(place, name="mydb", **parameters):
-    return "openduck://%s?data_dir=%s" % (name, place) + "".join("&%s=%s" % item for item in parameters.items())
-
-
-def attach(con, place, alias="m", name="mydb", read_only=False, **parameters):
-    con.execute("ATTACH '%s' AS %s%s" % (url(place, name, **parameters), alias, " (READ_ONLY)" if read_only else ""))
-
-
-def rows(con, sql):
-    return con.execute(sql).fetchall()
-
-
-def seal(con, alias="m"):
-    ((_, snapshot, checkpointed),) = rows(con, "FROM openduck_seal('%s')" % alias)
-    return snapshot, checkpointed
+def con(place):
+    with stores.duck() as con:
+        yield con
 
 
 def same(con, left, right):
     """Nothing in LEFT that is not in RIGHT, nor the other way."""
     return not rows(con, "(FROM %s EXCEPT ALL FROM %s)" % (left, right)) and not rows(
         con, "(FROM %s EXCEPT ALL FROM %s)" % (right, left)
-    )
-
-
-def in_process(code, *args, **kwargs):
-    """CODE in a process of its own, with `con`, a DuckDB with the extension."""
-    head = "import sys, services; con = services.duck()\n"
-    env = {**os.environ, "PYTHONPATH": os.path.dirname(services.__file__)}
-    return subprocess.Popen(
-        [sys.executable, "-c", head + textwrap.dedent(code), *map(str, args)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=env,
-        **kwargs,
     )
 
 
@@ -111,9 +76,10 @@ def run(con, path, sql):
         return type(e).__name__, str(e)
 
 
+@stores.EVERY
 def test_a_database_on_openduck_is_as_one_in_a_file(tmp_path, place):
     paths = [str(tmp_path / "plain.duckdb"), url(place)]
-    cons = [services.duck() for _ in paths]
+    cons = [stores.duck() for _ in paths]
     for con, path in zip(cons, paths):
         con.execute("ATTACH '%s' AS m" % path)
     for sql in WORK + ASK:
@@ -170,6 +136,7 @@ def test_without_external_access_what_is_attached_goes_on_and_nothing_else_is_re
 # ---------------------------------------------------------------- snapshots and clones
 
 
+@stores.EVERY
 def test_each_snapshot_stays_what_it_was(con, place, tmp_path):
     attach(con, place)
     con.execute("CREATE TABLE m.t AS SELECT i, 'old' AS s FROM range(10000) r(i)")
@@ -184,6 +151,7 @@ def test_each_snapshot_stays_what_it_was(con, place, tmp_path):
     assert all(checkpointed for _, checkpointed in snapshots)
     assert [row[0] for row in rows(con, "FROM openduck_snapshots('m')")] == [id for id, _ in snapshots]
     con.execute("CREATE TABLE m.t AS FROM range(5)")
+    stores.check_sent(con, place)
     for _ in range(2):
         for number, (snapshot, _) in enumerate(snapshots[:3]):
             attach(con, place, "s%d" % number, snapshot=snapshot, read_only=True)
@@ -206,6 +174,7 @@ def test_a_snapshot_cannot_be_written(con, place):
         seal(con, "s")
 
 
+@stores.EVERY
 def test_a_clone_goes_its_own_way(con, place):
     attach(con, place)
     con.execute("CREATE TABLE m.t AS SELECT i FROM range(1000) r(i)")
@@ -220,6 +189,7 @@ def test_a_clone_goes_its_own_way(con, place):
         con.execute("CALL openduck_clone('%s', 'copy', data_dir := '%s')" % (snapshot, place))
 
 
+@stores.EVERY
 def test_garbage_goes_when_its_snapshot_has_gone(con, place):
     attach(con, place)
     con.execute("CREATE TABLE m.t AS SELECT i FROM range(100000) r(i)")
@@ -307,6 +277,7 @@ def test_a_seal_beside_an_open_update_has_every_commit(con, place):
 # ---------------------------------------------------------------- one writer, many readers
 
 
+@stores.BOTH
 def test_there_is_one_writer(con, place):
     attach(con, place)
     with services.duck() as other:
@@ -317,6 +288,7 @@ def test_there_is_one_writer(con, place):
         attach(other, place)
 
 
+@stores.EVERY
 def test_a_reader_beside_the_writer_sees_what_was_synced_or_what_was_sealed(con, place):
     attach(con, place)
     con.execute("CREATE TABLE m.t AS SELECT 1 AS i")
@@ -332,55 +304,6 @@ def test_a_reader_beside_the_writer_sees_what_was_synced_or_what_was_sealed(con,
         other.execute("DETACH synced")
         attach(other, place, "synced", read_only=True, state="synced")
         assert rows(other, "FROM synced.t") == [(1,), (2,), (3,)]
-
-
-def test_a_writer_that_slept_past_its_lease_acknowledges_nothing(con, place):
-    old = in_process(
-        """
-        con.execute("ATTACH '%s' AS m" % sys.argv[1])
-        con.execute("CREATE TABLE m.t(i INTEGER)")
-        for line in sys.stdin:
-            try:
-                con.execute(line)
-                print("OK", flush=True)
-            except Exception as e:
-                print(type(e).__name__, str(e).replace("\\n", " "), flush=True)
-        """,
-        url(place, lease_ms=500),
-    )
-
-    def tell(sql):
-        old.stdin.write(sql + "\n")
-        old.stdin.flush()
-        return old.stdout.readline().strip()
-
-    try:
-        assert tell("INSERT INTO m.t VALUES (1)") == "OK"
-        os.kill(old.pid, services.signal.SIGSTOP)
-
-        def taken():
-            try:
-                attach(con, place, lease_ms=500)
-            except duckdb.IOException as e:
-                assert "has a writer" in str(e)
-                return False
-            return True
-
-        services.wait_until(taken, 10, "the lease is over")
-        con.execute("INSERT INTO m.t VALUES (2)")
-        os.kill(old.pid, services.signal.SIGCONT)
-        refused = tell("INSERT INTO m.t VALUES (3)")
-        assert refused.startswith("TransactionException") and "ATTACH it again" in refused
-        assert "lease is over" in tell("INSERT INTO m.t VALUES (4)")
-        assert tell("CHECKPOINT m").startswith("IOException")
-        assert tell("SELECT 1") == "OK"  # the rest of that DuckDB lives on
-        tell("DETACH m")
-        assert tell("ATTACH '%s' AS again (READ_ONLY)" % url(place)) == "OK"
-        assert tell("SELECT CASE WHEN list_sort(list(i)) <> [1, 2] THEN error('other rows') END FROM again.t") == "OK"
-    finally:
-        old.kill()
-        old.communicate()
-    assert rows(con, "SELECT i FROM m.t ORDER BY i") == [(1,), (2,)]
 
 
 def test_a_full_disk_fails_a_commit_and_nothing_else(con, place):

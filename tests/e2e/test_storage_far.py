@@ -3,30 +3,17 @@
 import duckdb
 import pytest
 import services
-from postgres import Postgres
-from s3 import KEY, S3, SECRET
+from s3 import KEY, SECRET
 
 pytestmark = pytest.mark.extension
 LAYERS = "SELECT count(*), sum(i), max(s) FROM m.t"
 
 
-@pytest.fixture(scope="module")
-def s3():
-    with S3() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def metadata():
-    with Postgres() as server:
-        yield server
-
-
 @pytest.fixture
-def store(request, metadata, tmp_path):
+def store(postgres, tmp_path):
     """The URL of new metadata, and a prefix of its own."""
     name = "t%d" % abs(hash(str(tmp_path)))
-    return metadata.create(name), "s3://test/" + name
+    return postgres.create(name), "s3://test/" + name
 
 
 def machine(folder, postgres_url, blob_url, **more):

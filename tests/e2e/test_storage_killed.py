@@ -9,6 +9,7 @@ import time
 import duckdb
 import pytest
 import services
+import stores
 
 pytestmark = pytest.mark.extension
 
@@ -42,7 +43,7 @@ def state(con, alias):
 def writer(url):
     """Runs in a process of its own, until it is killed. Says 'did N' after a commit, 'sealed ID N' after a seal.
     Without an index: DuckDB 1.5.5 loses entries of one when it replays a log, of a plain file, too."""
-    con = services.duck()
+    con = stores.duck()
     con.execute("ATTACH '%s' AS m" % url)
     con.execute("BEGIN")
     con.execute("CREATE TABLE IF NOT EXISTS m.t(n INTEGER, i BIGINT, s VARCHAR)")
@@ -99,7 +100,8 @@ class Killed:
         services.wait_until(free, 30, "the lease of the killed writer is over")
 
     def round(self, moment):
-        env = {**os.environ, "PYTHONPATH": "%s:%s" % tuple(map(os.path.dirname, (services.__file__, __file__)))}
+        folders = map(os.path.dirname, (services.__file__, stores.__file__))
+        env = {**os.environ, "PYTHONPATH": ":".join(folders)}
         code = "import sys, test_storage_killed as t; t.writer(sys.argv[1])"
         command = [sys.executable, "-c", code, self.url]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
@@ -117,14 +119,14 @@ class Killed:
                 self.note(line)
 
     def look_beside_it(self):
-        with services.duck() as con:
+        with stores.duck() as con:
             con.execute("ATTACH '%s&state=synced' AS r (READ_ONLY)" % self.url)
             v, found = state(con, "r")
             assert v >= self.done and found == expected(v)
 
     def check(self):
         """With the writer dead: DuckDB opens it, and every acknowledged commit is there."""
-        with services.duck() as con:
+        with stores.duck() as con:
             self.attach(con, self.url, "m")
             v, found = state(con, "m")
             assert self.done <= v <= self.done + 1, "acknowledged %d, there %d" % (self.done, v)
@@ -138,7 +140,7 @@ class Killed:
     def forget(self, keep):
         """Drops the older snapshots, and what only they needed."""
         store = "data_dir := '%s'" % self.place
-        with services.duck() as con:
+        with stores.duck() as con:
             for id in list(self.snapshots)[:-keep]:
                 con.execute("CALL openduck_drop_snapshot('%s', %s)" % (id, store))
                 del self.snapshots[id]
@@ -147,12 +149,13 @@ class Killed:
             assert broken == []
 
 
-@pytest.mark.parametrize("rounds", [4, pytest.param(500, marks=[pytest.mark.long, pytest.mark.timeout(3600)])])
-def test_a_killed_writer_loses_nothing_that_was_acknowledged(tmp_path, rounds):
+@stores.EVERY
+@pytest.mark.parametrize("rounds", [3, pytest.param(500, marks=[pytest.mark.long, pytest.mark.timeout(3600)])])
+def test_a_killed_writer_loses_nothing_that_was_acknowledged(place, rounds):
     seed = int(os.environ.get("OPENDUCK_SEED", random.randrange(1 << 30)))
     print("OPENDUCK_SEED=%d" % seed)
     moments = random.Random(seed)
-    killed = Killed(tmp_path / "data")
+    killed = Killed(place)
     for number in range(rounds):
         killed.round(moments.uniform(0, 0.4))
         killed.check()

@@ -6,13 +6,10 @@ import re
 import subprocess
 import tempfile
 
-import pytest
 import services
+import stores
 
-# For tests of what the metadata decide.
-BOTH_STORES = pytest.mark.parametrize(
-    "data", ["sqlite", "postgres"] if services.PRESET == "release" else ["sqlite"], indirect=True
-)
+BOTH_STORES = stores.over("sqlite", "postgres", argument="data")  # for what the metadata decide
 
 
 class Mount(services.Daemon):
@@ -48,6 +45,12 @@ class Mount(services.Daemon):
 
     def seal(self):
         return seal(self.point)
+
+    def cli(self, *args):
+        """What a command of openduck says of the store."""
+        done = services.cli(*args, "--data-dir", self.data, env=self.environment)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     def clear(self):
         """Takes away what a killed one leaves: a folder that is mounted, and answers nothing."""
