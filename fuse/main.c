@@ -248,6 +248,7 @@ int main(int argc, char **argv)
     int code = parse(argc, argv, &a);
 
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of the write */
     if (code >= 0)
         return code;
     return a.seal ? seal(a.seal) : run(&a);

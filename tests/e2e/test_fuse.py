@@ -5,6 +5,7 @@ import fcntl
 import os
 import pathlib
 import random
+import resource
 import signal
 import stat
 import subprocess
@@ -12,6 +13,7 @@ import time
 
 import pytest
 import services
+import stores
 from mounts import BOTH_STORES, Mount, mount_soon, run
 
 pytestmark = pytest.mark.skipif(not pathlib.Path("/dev/fuse").exists(), reason="the kernel has no FUSE here")
@@ -182,6 +184,46 @@ def test_snapshots_never_change(data):
         assert m.snapshot(first).read_bytes() == b"one" * 1000
 
 
+@BOTH_STORES
+def test_a_snapshot_that_is_open_outlives_its_end(data):
+    """The kernel's caches are past: what is read comes from the layers."""
+    with Mount(data) as m:
+        m.file.write_bytes(b"then" * 50_000)
+        snapshot = m.seal()
+        m.file.write_bytes(b"now!" * 50_000)
+        other = m.seal()
+        with open(m.snapshot(snapshot), "rb", buffering=0) as f:
+            m.cli("snapshot", "drop", snapshot)
+            m.cli("storage", "compact", "--whole")
+            m.cli("gc")
+            assert f.read() == b"then" * 50_000
+        assert m.snapshot(other).read_bytes() == b"now!" * 50_000
+        assert m.file.read_bytes() == b"now!" * 50_000
+        assert "0 damaged" in m.cli("storage", "verify")
+    with Mount(data) as m:
+        m.cli("gc")
+        assert os.listdir(m.point / "snapshots") == [other]
+        assert m.file.read_bytes() == b"now!" * 50_000
+
+
+@stores.over("s3", argument="data")
+def test_a_mount_elsewhere_goes_on_with_what_was_sent(data, tmp_path):
+    with Mount(data) as m:
+        m.file.write_bytes(b"one" * 100_000)
+        first = m.seal()
+        m.file.write_bytes(b"two" * 100_000)
+        m.seal()
+        m.cli("storage", "tier")
+    other = tmp_path / "other"
+    other.mkdir()
+    for word in (b"two", b"end"):
+        with Mount(other) as m:
+            assert m.file.read_bytes() == word * 100_000
+            assert m.snapshot(first).read_bytes() == b"one" * 100_000
+            m.file.write_bytes(b"end" * 100_000)
+            assert len(list((other / "layers").glob("*.seg"))) <= 2, "nothing was brought here"
+
+
 def test_who_cannot_be_sealed(data, mount, tmp_path):
     mount.file.write_bytes(b"x")
     with Mount(data, "db", "--read-only") as reader:
@@ -256,6 +298,49 @@ def test_nothing_of_an_old_writer_is_seen_or_acknowledged(data):
         assert "lease" in old.stderr()
     with Mount(data) as m:
         assert m.file.read_bytes() == b"Newnowledged"
+
+
+# ---------------------------------------------------------------- faults
+
+
+def test_damaged_bytes_are_an_error_and_no_data(data):
+    with Mount(data) as m:
+        m.file.write_bytes(os.urandom(300_000))
+        (m.point / "other").write_bytes(b"good")
+        m.seal()
+    layer = max((data / "layers").glob("*.seg"), key=lambda p: p.stat().st_size)
+    damaged = bytearray(layer.read_bytes())
+    damaged[150_000] ^= 1
+    layer.write_bytes(damaged)
+    with Mount(data) as m:
+        with open(m.file, "rb", buffering=0) as f:
+            refused(errno.EIO, f.read)
+        assert (m.point / "other").read_bytes() == b"good"
+        assert layer.stem in m.stderr() and "checksum" in m.stderr()
+
+
+def test_a_full_disk_fails_what_is_written_and_nothing_else(data):
+    """No file can grow, and none can be made: as on a disk that is full. Then there is room again."""
+    with Mount(data) as m:
+        fd = os.open(m.file, os.O_RDWR | os.O_CREAT)
+        os.pwrite(fd, b"synced", 0)
+        os.fsync(fd)
+        room = max(p.stat().st_size for p in (data / "layers").glob("*.seg")) + 1000
+        limits = {resource.RLIMIT_FSIZE: room, resource.RLIMIT_NOFILE: 3}
+        before = {limit: resource.prlimit(m.pid, limit) for limit in limits}
+        for limit, value in limits.items():
+            resource.prlimit(m.pid, limit, (value, before[limit][1]))
+        with pytest.raises(OSError, match=r"too large|No space|Input/output|Too many open files"):
+            os.pwrite(fd, b"x" * 100_000, 10)
+            os.fsync(fd)
+        assert os.pread(fd, 6, 0) == b"synced"
+        for limit, value in before.items():
+            resource.prlimit(m.pid, limit, value)
+        os.pwrite(fd, b"again!", 0)
+        os.fsync(fd)
+        os.close(fd)
+    with Mount(data) as m, open(m.file, "rb") as f:
+        assert f.read(6) == b"again!"
 
 
 # ---------------------------------------------------------------- wrong use
