@@ -1,5 +1,6 @@
 """What the other tests lean on does what it says: proxies, the independent server, the runner of SQL files."""
 
+import re
 import time
 
 import fake
@@ -69,3 +70,11 @@ def test_stubs_have_all_eight_rpcs(pb):
     service = methods.get("ExecutionService")
     names = {m for m in dir(pb.ExecutionServiceServicer) if not m.startswith("_")}
     assert len(names) == 8 and (service is None or len(service.methods) == 8)
+
+
+def test_the_tests_that_pages_name_are_there():
+    tests = services.ROOT / "tests"
+    code = "".join(p.read_text() for p in tests.rglob("test_*") if p.suffix in (".c", ".py"))
+    named = re.findall(r"`(test_\w+)`", (tests / "README.md").read_text())
+    assert len(named) > 30
+    assert [name for name in named if name + "(" not in code] == []
