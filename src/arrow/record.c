@@ -83,7 +83,7 @@ od_code od_record_wrap(const struct ArrowSchema *schema, struct ArrowArray *arra
     return OD_OK;
 }
 
-od_code od_record_read(od_slice payload, od_record **out, od_error *err)
+od_code od_record_of_payload(od_slice payload, od_record **out, od_error *err)
 {
     od_ipc_reader *reader = NULL;
     od_msg *copy = NULL;

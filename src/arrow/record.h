@@ -14,7 +14,7 @@ typedef struct od_record od_record;
 
 /* Reads PAYLOAD, which is copied: a stream of exactly one record batch.
  *   OD_E_CORRUPT, OD_E_TOO_LARGE, OD_E_NOT_IMPLEMENTED  as od_ipc_reader_next_array */
-OD_MUST_CHECK od_code od_record_read(od_slice payload, od_record **out, od_error *err);
+OD_MUST_CHECK od_code od_record_of_payload(od_slice payload, od_record **out, od_error *err);
 /* As a record: SCHEMA is copied, ARRAY, which an od_ipc_reader gave, is taken (its release becomes NULL, on failure too). */
 OD_MUST_CHECK od_code od_record_wrap(const struct ArrowSchema *schema, struct ArrowArray *array, od_record **out,
                                      od_error *err);

@@ -189,7 +189,7 @@ od_code od_vgi_answer_values(od_vgi_answer *answer, od_cell cell, od_vgi_values 
     if (rc != OD_OK || bytes.len == 0)
         return rc;
     OD_TRY(own(answer, &out->schema, &out->array, err));
-    OD_TRY(od_record_read(bytes, &record, err));
+    OD_TRY(od_record_of_payload(bytes, &record, err));
     /* A batch without columns has no row either. */
     if (od_record_rows(record) > 1 || (od_record_rows(record) == 0 && od_record_schema(record)->n_children > 0))
         OD_TRY(od_fail(err, OD_E_CORRUPT, "%lld rows of values, where one is due", (long long)od_record_rows(record)));
@@ -209,7 +209,7 @@ od_code od_vgi_answer_number(od_cell cell, od_vgi_number *out, od_error *err)
 
 od_code od_vgi_record_one(od_slice bytes, od_record **out, od_error *err)
 {
-    od_code rc = od_record_read(bytes, out, err);
+    od_code rc = od_record_of_payload(bytes, out, err);
 
     if (rc == OD_OK && od_record_rows(*out) != 1) {
         rc = od_fail(err, OD_E_CORRUPT, "a record of %lld rows, where one is due", (long long)od_record_rows(*out));

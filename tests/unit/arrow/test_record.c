@@ -56,7 +56,7 @@ static void test_a_row_comes_back_as_it_was_made(void **state)
     od_row_int64_list(row, "numbers", OD_ROW_NULLABLE, numbers, 2);
     od_row_empty_struct(row, "args");
     od_msg *msg = finish(row);
-    assert_int_equal(od_record_read(bytes(msg), &record, NULL), OD_OK);
+    assert_int_equal(od_record_of_payload(bytes(msg), &record, NULL), OD_OK);
     od_msg_unref(msg);
     assert_int_equal(od_record_rows(record), 1);
     assert_int_equal(od_record_schema(record)->children[0]->flags & ARROW_FLAG_NULLABLE, 0);
@@ -104,7 +104,7 @@ static void test_a_value_of_another_type_is_told_by_name(void **state)
     od_row_bool(row, "flag", true);
     od_row_text(row, "text", OD_ROW_NOT_NULL, str("1"));
     od_msg *msg = finish(row);
-    assert_int_equal(od_record_read(bytes(msg), &record, NULL), OD_OK);
+    assert_int_equal(od_record_of_payload(bytes(msg), &record, NULL), OD_OK);
     assert_int_equal(od_cell_bytes(od_record_cell(record, "flag", 0), &text, &err), OD_E_CORRUPT);
     assert_non_null(strstr(err.message, "'flag'"));
     assert_int_equal(od_cell_int(od_record_cell(record, "text", 0), &n, &err), OD_E_CORRUPT);
@@ -129,7 +129,7 @@ static void test_every_cut_of_a_record_is_refused(void **state)
     od_msg *msg = finish(row);
     for (size_t len = 0; len < od_msg_len(msg) - 4; len++) {
         /* Without the end mark's last half it is whole. */
-        od_code rc = od_record_read(od_slice_of(od_msg_data(msg), len), &record, NULL);
+        od_code rc = od_record_of_payload(od_slice_of(od_msg_data(msg), len), &record, NULL);
         assert_int_not_equal(rc, OD_OK);
         assert_null(record);
     }
