@@ -271,6 +271,51 @@ install_go() {
     done < <(rows go)
 }
 
+# Python 3.13 out of Debian trixie's packages, unpacked beside the C library that it was linked with: this system's stays as it is.
+install_trixie_python() {
+    local apt=$work/apt uri loader deb
+    if [ -f /etc/apt/sources.list.d/debian.sources ]; then
+        uri=$(awk '/^URIs:/ { print $2; exit }' /etc/apt/sources.list.d/debian.sources)
+    else
+        uri=$(awk '$1 == "deb" { for (i = 2; i <= NF; i++) if ($i ~ /:\/\//) { print $i; exit } }' /etc/apt/sources.list)
+    fi
+    mkdir -p "$apt"/{state/lists/partial,cache/archives/partial,etc/parts} "$work/python"
+    : >"$apt/state/status"
+    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $uri trixie main" >"$apt/etc/sources.list"
+    local options=(-qq -o "Dir::State=$apt/state" -o "Dir::State::status=$apt/state/status" -o "Dir::Cache=$apt/cache"
+        -o "Dir::Etc::sourcelist=$apt/etc/sources.list" -o "Dir::Etc::sourceparts=$apt/etc/parts"
+        -o APT::Install-Recommends=0 -o "APT::Sandbox::User=$(id -un)")
+    apt-get "${options[@]}" update
+    apt-get "${options[@]}" -y --download-only install python3.13 libstdc++6 >/dev/null
+    for deb in "$apt"/cache/archives/*.deb; do dpkg-deb -x "$deb" "$work/python"; done
+    loader=$(ls "$work"/python/usr/lib/*-linux-gnu/ld-linux-*.so.* | head -1)
+    loader=${loader#"$work/python"}
+    # Its extension modules find that C library too: RPATH counts for what is loaded later, RUNPATH would not.
+    patchelf --set-interpreter "$deps/vgi/python$loader" --force-rpath \
+        --set-rpath "$deps/vgi/python$(dirname "$loader")" "$work/python/usr/bin/python3.13"
+    mv "$work/python" "$work/new/python"
+}
+
+# What the vgi tests talk to: .deps/vgi/{python,lib,2.2,1.3}.
+install_vgi_workers() {
+    local key kind dir
+    key="$(for kind in trixie vgi vgi2.2 vgi1.3; do rows "$kind"; done | sha256sum | cut -d' ' -f1) $deps 1"
+    if [ -z "$(rows trixie)" ] || done_already vgi "$key"; then return 0; fi
+    say "installing VGI workers and their Python 3.13 into .deps/vgi"
+    mkdir -p "$work/new"
+    install_trixie_python
+    for kind in vgi vgi2.2 vgi1.3; do
+        rows "$kind" | awk '{ print $1 "==" $2 " --hash=sha256:" $3 }' >"$work/$kind.txt"
+        [ "$kind" = vgi ] && dir=lib || dir=${kind#vgi}
+        pip install --no-deps --only-binary :all: --require-hashes --no-compile --ignore-requires-python --python-version 3.13 \
+            --platform manylinux_2_28_"$arch" --platform manylinux_2_17_"$arch" --platform manylinux2014_"$arch" \
+            --platform manylinux_2_26_"$arch" --platform manylinux_2_27_"$arch" --platform manylinux_2_34_"$arch" \
+            --platform any --target "$work/new/$dir" -r "$work/$kind.txt"
+    done
+    replace vgi
+    mark vgi "$key"
+}
+
 # Where things go.
 if [ -n "${OPENDUCK_DEPS:-}" ]; then
     mkdir -p "$OPENDUCK_DEPS"
@@ -306,5 +351,6 @@ install_node_modules
 install_crates
 install_sdists
 install_go
+install_vgi_workers
 touch "$stamp"
 say "everything is in place"

@@ -183,9 +183,12 @@ static void put_list(od_row *row, const char *name, od_row_null null, const char
     if (column == NULL)
         return;
     row->failed = start(column, "+l", item);
-    for (size_t i = 0; i < count && row->failed == NANOARROW_OK; i++)
-        row->failed = bytes != NULL ? append_bytes(column->array.children[0], bytes[i])
-                                    : ArrowArrayAppendInt(column->array.children[0], numbers[i]);
+    for (size_t i = 0; i < count && row->failed == NANOARROW_OK; i++) {
+        if (bytes != NULL)
+            row->failed = append_bytes(column->array.children[0], bytes[i]);
+        else if (numbers != NULL)
+            row->failed = ArrowArrayAppendInt(column->array.children[0], numbers[i]);
+    }
     if (row->failed == NANOARROW_OK)
         row->failed = bytes != NULL || numbers != NULL ? ArrowArrayFinishElement(&column->array)
                                                        : ArrowArrayAppendNull(&column->array, 1);
@@ -234,6 +237,21 @@ void od_row_empty_struct(od_row *row, const char *name)
     if (row->failed == NANOARROW_OK)
         row->failed = ArrowArrayFinishElement(&column->array);
     end(row, column);
+}
+
+void od_row_prepend_text(od_row *row, const char *name, od_slice value)
+{
+    row_column *columns, last;
+    size_t n;
+
+    od_row_text(row, name, OD_ROW_NOT_NULL, value);
+    if (row->failed != NANOARROW_OK)
+        return;
+    columns = (row_column *)(void *)row->columns.data;
+    n = row->columns.len / sizeof *columns;
+    last = columns[n - 1];
+    memmove(columns + 1, columns, (n - 1) * sizeof *columns);
+    columns[0] = last;
 }
 
 void od_row_metadata(od_row *row, const char *column, const char *key, od_slice value)

@@ -33,6 +33,8 @@ void od_row_int64_list(od_row *row, const char *name, od_row_null null, const in
 void od_row_array(od_row *row, const char *name, const struct ArrowSchema *schema, struct ArrowArray *array);
 /* A struct without fields. */
 void od_row_empty_struct(od_row *row, const char *name);
+/* As od_row_text, not null, but as the first column. */
+void od_row_prepend_text(od_row *row, const char *name, od_slice value);
 /* Metadata: of the schema itself (COLUMN NULL), or of a column that was added. */
 void od_row_metadata(od_row *row, const char *column, const char *key, od_slice value);
 

@@ -74,7 +74,7 @@ od_code od_fetcher_create(od_fetcher **out, od_error *err)
 
     pthread_once(&once, load);
     if (!loaded)
-        return od_fail(err, OD_E_NOT_IMPLEMENTED, "object stores need libcurl.so.4, which is not installed here");
+        return od_fail(err, OD_E_NOT_IMPLEMENTED, "requests to others need libcurl.so.4, which is not installed here");
     fetcher = od_calloc(1, sizeof *fetcher);
     if (fetcher == NULL)
         return od_fail(err, OD_E_NO_MEMORY, "no memory for requests");
@@ -137,26 +137,43 @@ static size_t on_body(char *data, size_t size, size_t count, void *arg)
     return od_buf_append(&to->out->body, data, len, NULL) == OD_OK ? len : 0;
 }
 
+/* The value of the header NAME ("etag:"), if that is what LINE is and it fits. */
+static void keep_header(od_slice line, const char *name, char *out, size_t size)
+{
+    const char *text = (const char *)line.data;
+    size_t at = strlen(name), end = line.len;
+
+    if (end <= at || strncasecmp(text, name, at) != 0)
+        return;
+    while (at < end && text[at] == ' ')
+        at++;
+    while (end > at && (text[end - 1] == '\r' || text[end - 1] == '\n' || text[end - 1] == ' '))
+        end--;
+    if (end - at < size) {
+        memcpy(out, text + at, end - at);
+        out[end - at] = '\0';
+    }
+}
+
 static size_t on_header(char *data, size_t size, size_t count, void *arg)
 {
-    static const char name[] = "etag:";
     od_fetched *out = arg;
-    size_t len = size * count;
+    od_slice line = od_slice_of(data, size * count);
 
-    if (len > sizeof name && strncasecmp(data, name, sizeof name - 1) == 0) {
-        size_t at = sizeof name - 1;
-        size_t end = len;
+    keep_header(line, "etag:", out->etag, sizeof out->etag);
+    keep_header(line, "content-type:", out->type, sizeof out->type);
+    return line.len;
+}
 
-        while (at < end && data[at] == ' ')
-            at++;
-        while (end > at && (data[end - 1] == '\r' || data[end - 1] == '\n' || data[end - 1] == ' '))
-            end--;
-        if (end - at < sizeof out->etag) {
-            memcpy(out->etag, data + at, end - at);
-            out->etag[end - at] = '\0';
-        }
-    }
-    return len;
+static int on_progress(void *arg, curl_off_t down, curl_off_t downed, curl_off_t up, curl_off_t upped)
+{
+    const od_fetch *fetch = arg;
+
+    (void)down;
+    (void)downed;
+    (void)up;
+    (void)upped;
+    return fetch->stop(fetch->stop_arg) ? 1 : 0;
 }
 
 static bool set_up(CURL *curl, const od_fetch *fetch, struct curl_slist *headers, sink *to, char *why)
@@ -182,6 +199,12 @@ static bool set_up(CURL *curl, const od_fetch *fetch, struct curl_slist *headers
         ok = lib.setopt(curl, CURLOPT_NOBODY, 1L) == CURLE_OK;
     else if (ok)
         ok = lib.setopt(curl, CURLOPT_CUSTOMREQUEST, fetch->method) == CURLE_OK;
+    if (ok && fetch->decode)
+        ok = lib.setopt(curl, CURLOPT_ACCEPT_ENCODING, "") == CURLE_OK; /* all that it can */
+    if (ok && fetch->stop != NULL)
+        ok = lib.setopt(curl, CURLOPT_NOPROGRESS, 0L) == CURLE_OK &&
+             lib.setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress) == CURLE_OK &&
+             lib.setopt(curl, CURLOPT_XFERINFODATA, fetch) == CURLE_OK;
     if (ok && fetch->range != NULL)
         ok = lib.setopt(curl, CURLOPT_RANGE, fetch->range) == CURLE_OK;
     if (ok && fetch->sign != NULL)
@@ -199,6 +222,8 @@ static od_code fail(CURLcode code, const sink *to, const char *why, od_error *er
     switch (code) {
     case CURLE_OUT_OF_MEMORY:
         return od_fail(err, OD_E_NO_MEMORY, "no memory for a request");
+    case CURLE_ABORTED_BY_CALLBACK:
+        return od_fail(err, OD_E_CANCELLED, "the request was given up");
     case CURLE_OPERATION_TIMEDOUT:
         return od_fail(err, OD_E_TIMEOUT, "%s", text);
     case CURLE_COULDNT_CONNECT:

@@ -18,6 +18,7 @@ typedef struct od_vgi od_vgi; /* counted */
 
 typedef struct {
     const char *location;     /* see od_vgi_location_parse */
+    const char *bearer_token; /* sent with every request over HTTP; NULL: none */
     size_t pool_max;          /* idle sessions kept; 0: 8 */
     bool no_pool;             /* a session for each call */
     int64_t pool_idle_ms;     /* an idle session older than this is ended; 0: 300,000 */
@@ -28,7 +29,7 @@ typedef struct {
     void *log_arg;
 } od_vgi_options;
 
-/* Copies OPTIONS. OD_E_INVALID: the location. */
+/* Copies OPTIONS. OD_E_INVALID: the location, or a token for one that is no URL. OD_E_NOT_IMPLEMENTED: a URL, without libcurl. */
 OD_MUST_CHECK od_code od_vgi_open(const od_vgi_options *options, od_vgi **out, od_error *err);
 od_vgi *od_vgi_ref(od_vgi *vgi);
 /* The last one ends the sessions, and waits for the processes that it started: they have some seconds. NULL allowed. */
@@ -119,11 +120,41 @@ OD_MUST_CHECK od_code od_vgi_bound_cardinality(od_vgi *vgi, const od_vgi_context
 
 typedef struct od_vgi_scan od_vgi_scan;
 
+typedef enum {
+    OD_VGI_COLUMN,
+    OD_VGI_LITERAL,
+    OD_VGI_COMPARE, /* of two */
+    OD_VGI_AND,     /* of two or more, as OR */
+    OD_VGI_OR,
+    OD_VGI_NOT,
+    OD_VGI_IS_NULL,
+    OD_VGI_IN /* one, in a list of literals */
+} od_vgi_expr_kind;
+
+typedef enum { OD_VGI_EQ, OD_VGI_NE, OD_VGI_LT, OD_VGI_LE, OD_VGI_GT, OD_VGI_GE } od_vgi_compare;
+
+/* A condition on rows. Its children are the caller's. */
+typedef struct od_vgi_expr {
+    od_vgi_expr_kind kind;
+    od_vgi_compare op; /* of COMPARE */
+    bool negated;      /* of IS_NULL and IN */
+    int64_t column;    /* of COLUMN: in the bound schema */
+    od_vgi_values
+        *value; /* of LITERAL: one column, whose type is the literal's; of IN: one column of a list. Moved out of */
+    size_t child_count;
+    const struct od_vgi_expr *const *children;
+} od_vgi_expr;
+
 typedef struct {
     /* Columns of the bound schema, in the order in which they come, each once; only for a function with projection_pushdown.
      * COLUMNS NULL: all. An empty list is refused: ask for one column instead. */
     const int64_t *columns;
     size_t column_count;
+    /* Conditions that all must hold, only for a function with filter_pushdown. What a worker cannot be told is left out, and a worker
+     * may return rows that it should not: the caller filters again, unless the function says filters_exactly_applied and
+     * od_vgi_scan_filter_count says that all were sent. */
+    const od_vgi_expr *const *filters;
+    size_t filter_count;
 } od_vgi_scan_options;
 
 /* Starts the function. Of the context only the interrupt counts, and it lasts as long as the scan. */
@@ -131,6 +162,8 @@ OD_MUST_CHECK od_code od_vgi_scan_open(od_vgi *vgi, const od_vgi_context *contex
                                        const od_vgi_scan_options *options, od_vgi_scan **out, od_error *err);
 /* What comes: the bound schema's columns that were asked for. */
 const struct ArrowSchema *od_vgi_scan_schema(const od_vgi_scan *scan);
+/* How many of the filters the worker was told: the first ones. */
+size_t od_vgi_scan_filter_count(const od_vgi_scan *scan);
 /* How many streams may share the rows; this one is the first. */
 int64_t od_vgi_scan_max_workers(const od_vgi_scan *scan);
 /* Another stream of the same rows: each row comes in one of them. Thread: any, while SCAN lives. OD_E_PRECONDITION: max_workers is 1. */

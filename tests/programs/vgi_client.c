@@ -253,30 +253,67 @@ static void forget(struct ArrowSchema *schema)
     schema->release = NULL;
 }
 
-/* One int64 argument; lives in static memory. */
-static od_vgi_values *one_number(const char *text)
-{
-    static int64_t number;
-    static const void *buffers[2], *none[1];
-    static struct ArrowArray column, *columns[1] = {&column};
-    static struct ArrowSchema field, *fields[1] = {&field};
-    static od_vgi_values values;
+/* One int64 column. */
+typedef struct {
+    int64_t number;
+    const void *buffers[2], *none[1];
+    struct ArrowArray column, *columns[1];
+    struct ArrowSchema field, *fields[1];
+    od_vgi_values values;
+} number;
 
-    number = strtoll(text, NULL, 10);
-    buffers[1] = &number;
-    column = (struct ArrowArray){.length = 1, .n_buffers = 2, .buffers = buffers, .release = keep};
-    field = (struct ArrowSchema){.format = "l", .name = "arg_0", .flags = ARROW_FLAG_NULLABLE, .release = forget};
-    values.array = (struct ArrowArray){
-        .length = 1, .n_buffers = 1, .n_children = 1, .buffers = none, .children = columns, .release = keep};
-    values.schema =
-        (struct ArrowSchema){.format = "+s", .name = "", .n_children = 1, .children = fields, .release = forget};
-    return &values;
+static od_vgi_values *one_number(number *n, const char *text)
+{
+    *n = (number){.number = strtoll(text, NULL, 10), .columns = {&n->column}, .fields = {&n->field}};
+    n->buffers[1] = &n->number;
+    n->column = (struct ArrowArray){.length = 1, .n_buffers = 2, .buffers = n->buffers, .release = keep};
+    n->field = (struct ArrowSchema){.format = "l", .name = "arg_0", .flags = ARROW_FLAG_NULLABLE, .release = forget};
+    n->values.array = (struct ArrowArray){
+        .length = 1, .n_buffers = 1, .n_children = 1, .buffers = n->none, .children = n->columns, .release = keep};
+    n->values.schema =
+        (struct ArrowSchema){.format = "+s", .name = "", .n_children = 1, .children = n->fields, .release = forget};
+    return &n->values;
+}
+
+/* CATALOG SCHEMA FUNCTION NUMBER LEAST FROM: the rows with column 0 >= LEAST and not (column 0 > FROM, or null). */
+static od_code filter(session *s, od_error *err)
+{
+    number argument, least, most;
+    od_vgi_bind bind = {.function = s->args[2],
+                        .schema = s->args[1],
+                        .type = OD_VGI_TABLE_FUNCTION,
+                        .arguments = one_number(&argument, s->args[3])};
+    const od_vgi_expr column = {.kind = OD_VGI_COLUMN};
+    const od_vgi_expr low = {.kind = OD_VGI_LITERAL, .value = one_number(&least, s->args[4])};
+    const od_vgi_expr high = {.kind = OD_VGI_LITERAL, .value = one_number(&most, s->args[5])};
+    const od_vgi_expr *const low_parts[] = {&column, &low}, *const high_parts[] = {&column, &high},
+                             *const null_parts[] = {&column};
+    const od_vgi_expr from = {.kind = OD_VGI_COMPARE, .op = OD_VGI_GE, .child_count = 2, .children = low_parts};
+    const od_vgi_expr to = {.kind = OD_VGI_COMPARE, .op = OD_VGI_LE, .child_count = 2, .children = high_parts};
+    const od_vgi_expr there = {.kind = OD_VGI_IS_NULL, .negated = true, .child_count = 1, .children = null_parts};
+    const od_vgi_expr *const both_parts[] = {&to, &there};
+    const od_vgi_expr both = {.kind = OD_VGI_AND, .child_count = 2, .children = both_parts};
+    const od_vgi_expr *const filters[] = {&from, &both};
+    od_vgi_scan_options options = {.filters = filters, .filter_count = 2};
+    od_vgi_bound *bound = NULL;
+    od_vgi_scan *scan_of = NULL;
+    od_code rc;
+
+    OD_TRY(od_vgi_bind_function(s->vgi, &s->context, &bind, &bound, err));
+    OD_TRY(od_vgi_scan_open(s->vgi, &s->context, bound, &options, &scan_of, err));
+    printf("filters %zu\n", od_vgi_scan_filter_count(scan_of));
+    OD_TRY(read_scan(scan_of, "filtered", -1, err));
+out:
+    od_vgi_scan_close(scan_of);
+    od_vgi_bound_free(bound);
+    return rc;
 }
 
 /* CATALOG SCHEMA FUNCTION NUMBER|- [LIMIT [COLUMN...]] */
 static od_code scan(session *s, od_error *err)
 {
     od_vgi_bind bind = {.function = s->args[2], .schema = s->args[1], .type = OD_VGI_TABLE_FUNCTION};
+    number argument;
     od_vgi_bound *bound = NULL;
     od_vgi_scan *first = NULL, *second = NULL;
     od_vgi_number estimate, max;
@@ -286,7 +323,7 @@ static od_code scan(session *s, od_error *err)
     od_code rc;
 
     if (strcmp(s->args[3], "-") != 0)
-        bind.arguments = one_number(s->args[3]);
+        bind.arguments = one_number(&argument, s->args[3]);
     for (char **arg = s->args[4] != NULL ? s->args + 5 : s->args + 4; *arg != NULL; arg++) {
         options.columns = columns;
         columns[options.column_count++] = strtoll(*arg, NULL, 10);
@@ -356,6 +393,7 @@ static const struct {
     {"catalogs", 0, catalogs}, {"attach", 1, attached}, {"schemas", 1, schemas}, {"tables", 2, tables},
     {"table", 3, table},       {"views", 2, views},     {"macros", 2, macros},   {"functions", 2, functions},
     {"branches", 3, branches}, {"scan", 4, scan},       {"again", 4, again},     {"versions", 1, versions},
+    {"filter", 6, filter},
 };
 
 static void print_log(void *arg, od_slice level, od_slice message)

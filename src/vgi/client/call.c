@@ -11,7 +11,8 @@ static const od_vgi_dialect dialects[] = {
      .paths = true,
      .nulls = true,
      .symbols = true,
-     .reads_after_failure = true},
+     .reads_after_failure = true,
+     .expressions = true},
     {.version = "1.3.0"},
 };
 
@@ -85,6 +86,24 @@ static od_code call_session(od_vgi *vgi, od_vgi_interrupt interrupt, od_msg *req
     return rc;
 }
 
+static od_code call_http(od_vgi *vgi, const od_vgi_dialect *dialect, od_vgi_interrupt interrupt, const char *method,
+                         od_msg *request, od_buf *out, od_error *err)
+{
+    const od_vgi_wait wait = {OD_DEADLINE_NEVER, interrupt};
+    od_fetched answer = {0};
+    bool clean;
+    od_code rc;
+
+    OD_TRY(od_vgi_post(vgi, dialect, method, od_slice_of(od_msg_data(request), od_msg_len(request)), interrupt, &answer,
+                       err));
+    od_vgi_source source = {.memory = od_slice_of(answer.body.data, answer.body.len)};
+    OD_TRY(read_answer(vgi, &source, &wait, out, &clean, err));
+    OD_TRY(od_vgi_source_end(&source, err));
+out:
+    od_fetched_release(&answer);
+    return rc;
+}
+
 static od_code call_as(od_vgi *vgi, const od_vgi_dialect *dialect, od_vgi_interrupt interrupt, const char *method,
                        od_row *row, od_buf *out, od_error *err)
 {
@@ -93,7 +112,8 @@ static od_code call_as(od_vgi *vgi, const od_vgi_dialect *dialect, od_vgi_interr
 
     if (rc != OD_OK)
         return rc;
-    rc = call_session(vgi, interrupt, request, out, err);
+    rc = vgi->fetcher != NULL ? call_http(vgi, dialect, interrupt, method, request, out, err)
+                              : call_session(vgi, interrupt, request, out, err);
     od_msg_unref(request);
     return rc;
 }

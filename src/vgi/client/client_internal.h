@@ -8,6 +8,8 @@
 #include "arrow/ipc_read.h"
 #include "arrow/record.h"
 #include "arrow/row.h"
+#include "base/secret.h"
+#include "http/fetch.h"
 #include "vgi/client.h"
 
 /* No message of a worker's has a larger body. */
@@ -21,6 +23,7 @@ typedef struct {
     bool nulls;               /* absent bytes are null, not empty */
     bool symbols;             /* top-level enumerations are dictionaries */
     bool reads_after_failure; /* after a failed init the input stream is still read */
+    bool expressions;         /* filters are trees of expressions */
 } od_vgi_dialect;
 
 typedef struct od_vgi_session {
@@ -35,9 +38,11 @@ struct od_vgi {
     od_vgi_location location;
     od_vgi_options options;                  /* without what is borrowed */
     _Atomic(const od_vgi_dialect *) dialect; /* NULL: not known yet */
-    atomic_bool no_branches;                 /* the worker does not have the method */
-    pthread_mutex_t lock;                    /* of what follows */
-    od_vgi_session *idle;                    /* the one used last first */
+    od_fetcher *fetcher;                     /* of a URL; NULL: there are sessions */
+    od_secret token;
+    atomic_bool no_branches; /* the worker does not have the method */
+    pthread_mutex_t lock;    /* of what follows */
+    od_vgi_session *idle;    /* the one used last first */
     size_t idle_count;
     od_vgi_session *ending; /* processes that have not gone yet */
 };
@@ -68,9 +73,13 @@ typedef struct {
     bool begun;     /* the schema was read */
     bool ended;     /* the end mark was read */
     bool failed;    /* the worker told an error */
+    od_buf cursor;  /* over HTTP: goes with the next request; empty: there is none to make */
+    od_buf call;    /* goes with each of them, once it was told */
     od_error fault; /* which */
 } od_vgi_stream;
 
+/* Of bytes in memory OD_E_CORRUPT if there are more than were due. */
+OD_MUST_CHECK od_code od_vgi_source_end(const od_vgi_source *source, od_error *err);
 OD_MUST_CHECK od_code od_vgi_stream_init(od_vgi_stream *stream, od_vgi *vgi, od_vgi_source *source, od_error *err);
 void od_vgi_stream_release(od_vgi_stream *stream);
 /* The next batch of data; out->release NULL: the end mark was read. Log batches go to the client's log on the way; what the worker
@@ -79,6 +88,13 @@ OD_MUST_CHECK od_code od_vgi_stream_next(od_vgi_stream *stream, const od_vgi_wai
                                          od_error *err);
 /* Reads to the end mark; OD_OK, or what the worker failed with. */
 OD_MUST_CHECK od_code od_vgi_stream_finish(od_vgi_stream *stream, const od_vgi_wait *wait, od_error *err);
+
+/* ---- requests over HTTP (post.c) ---- */
+
+/* Sends BODY to the method PATH ("bind", "init/exchange"); OUT, to be released, is an answer in Arrow.
+ *   OD_E_UNAUTHENTICATED, OD_E_PERMISSION  401, 403     OD_E_PROTOCOL  an answer of another kind */
+OD_MUST_CHECK od_code od_vgi_post(od_vgi *vgi, const od_vgi_dialect *dialect, const char *path, od_slice body,
+                                  od_vgi_interrupt interrupt, od_fetched *out, od_error *err);
 
 /* ---- calls (call.c) ---- */
 

@@ -52,49 +52,39 @@ void od_vgi_answer_free(od_vgi_answer *answer)
     od_free(answer);
 }
 
-static void *grab(od_vgi_answer *answer, size_t size, od_error *err)
+static od_code grab(od_vgi_answer *answer, size_t size, void **out, od_error *err)
 {
     block *b = answer->blocks;
 
-    if (size > OD_VGI_MAX_ANSWER - answer->total) {
-        (void)od_fail(err, OD_E_TOO_LARGE, "the worker's answer takes more than %zu MiB", OD_VGI_MAX_ANSWER >> 20);
-        return NULL;
-    }
+    if (size > OD_VGI_MAX_ANSWER - answer->total)
+        return od_fail(err, OD_E_TOO_LARGE, "the worker's answer takes more than %zu MiB", OD_VGI_MAX_ANSWER >> 20);
     size = (size + alignof(max_align_t) - 1) / alignof(max_align_t) * alignof(max_align_t);
     if (b == NULL || b->size - b->used < size) {
         size_t room = size > BLOCK ? size : BLOCK;
 
         b = od_calloc(1, sizeof *b + room);
-        if (b == NULL) {
-            (void)od_fail(err, OD_E_NO_MEMORY, "out of memory");
-            return NULL;
-        }
+        if (b == NULL)
+            return od_fail(err, OD_E_NO_MEMORY, "out of memory");
         b->size = room;
         b->next = answer->blocks;
         answer->blocks = b;
     }
-    void *at = b->bytes + b->used;
+    *out = b->bytes + b->used;
     b->used += size;
     answer->total += size < OD_VGI_MAX_ANSWER - answer->total ? size : OD_VGI_MAX_ANSWER - answer->total;
-    return at;
+    return OD_OK;
 }
 
 od_code od_vgi_answer_alloc(od_vgi_answer *answer, int64_t n, size_t size, void *out, od_error *err)
 {
-    void *at;
+    void *at = NULL;
     size_t total;
 
     if (n < 0 || !od_mul_size((size_t)n, size, &total))
         return od_fail(err, OD_E_TOO_LARGE, "the worker's answer has too many items");
-    od_error why = {.code = OD_OK};
-    at = grab(answer, total, &why);
-    if (at == NULL) {
-        if (err != NULL)
-            *err = why;
-        return why.code;
-    }
-    memcpy(out, &at, sizeof at);
-    return OD_OK;
+    od_code rc = grab(answer, total, &at, err);
+    memcpy(out, (const void *)&at, sizeof at);
+    return rc;
 }
 
 /* ---- values ---- */
@@ -102,14 +92,14 @@ od_code od_vgi_answer_alloc(od_vgi_answer *answer, int64_t n, size_t size, void 
 od_code od_vgi_answer_text(od_vgi_answer *answer, od_cell cell, od_slice *out, od_error *err)
 {
     od_slice bytes;
-    uint8_t *copy;
+    uint8_t *copy = NULL;
     od_code rc = od_cell_bytes(cell, &bytes, err);
 
     *out = (od_slice){NULL, 0};
     if (rc != OD_OK || bytes.data == NULL)
         return rc;
     rc = od_vgi_answer_alloc(answer, (int64_t)bytes.len + 1, 1, (void *)&copy, err);
-    if (rc != OD_OK)
+    if (rc != OD_OK || copy == NULL)
         return rc;
     memcpy(copy, bytes.data, bytes.len);
     *out = od_slice_of(copy, bytes.len);
@@ -118,7 +108,7 @@ od_code od_vgi_answer_text(od_vgi_answer *answer, od_cell cell, od_slice *out, o
 
 od_code od_vgi_answer_texts(od_vgi_answer *answer, od_cell cell, od_vgi_texts *out, od_error *err)
 {
-    od_slice *items;
+    od_slice *items = NULL;
     int64_t n;
     od_code rc;
 
@@ -136,7 +126,7 @@ out:
 
 od_code od_vgi_answer_pairs(od_vgi_answer *answer, od_cell cell, od_vgi_pairs *out, od_error *err)
 {
-    od_vgi_pair *items;
+    od_vgi_pair *items = NULL;
     int64_t n;
     od_code rc;
 
@@ -159,10 +149,10 @@ out:
 /* Both lie in ANSWER's memory, empty. */
 static od_code own(od_vgi_answer *answer, struct ArrowSchema *schema, struct ArrowArray *array, od_error *err)
 {
-    owned *o;
+    owned *o = NULL;
     od_code rc = od_vgi_answer_alloc(answer, 1, sizeof *o, (void *)&o, err);
 
-    if (rc != OD_OK)
+    if (rc != OD_OK || o == NULL)
         return rc;
     *o = (owned){answer->owned, schema, array};
     answer->owned = o;

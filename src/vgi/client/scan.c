@@ -3,33 +3,14 @@
 
 #include "arrow/schema.h"
 #include "base/alloc.h"
-#include "vgi/client/bound.h"
+#include "vgi/client/filter.h"
 #include "vgi/client/request.h"
+#include "vgi/client/scan_internal.h"
 
 #include "base/banned.h"
 
 /* How long a scan that is given up may take to hand its session back. */
 enum { CANCEL_MS = 2000 };
-
-struct od_vgi_scan {
-    od_vgi *vgi;
-    const od_vgi_dialect *dialect;
-    od_vgi_bound *bound;
-    od_vgi_interrupt interrupt;
-    od_vgi_session *session;
-    od_vgi_source source;
-    od_vgi_stream stream;
-    od_ipc_writer *ticks;
-    struct ArrowSchema no_columns; /* of the input stream */
-    struct ArrowSchema schema;     /* of what comes */
-    od_buf columns;                /* int64_t: what was asked for; none: all */
-    od_buf execution, init_opaque; /* what another stream of the same rows sends */
-    int64_t max_workers;
-    bool asked;   /* a tick is on its way */
-    bool checked; /* the stream's schema is the bound one */
-    bool broken;  /* the session cannot be used again */
-    bool over;    /* the end, or an error, was told */
-};
 
 /* ---- ticks ---- */
 
@@ -119,6 +100,9 @@ static od_code make_init(const od_vgi_scan *scan, const od_vgi_scan *first, od_m
     od_vgi_put_bytes(dialect, inner, "bind_opaque_data", slice(&bound->opaque));
     od_row_int64_list(inner, "projection_ids", OD_ROW_NULLABLE, (const int64_t *)(const void *)scan->columns.data,
                       scan->columns.len / sizeof(int64_t));
+    if (dialect->nulls || scan->filters != NULL)
+        od_row_large_binary(inner, "pushdown_filters", dialect->nulls ? OD_ROW_NULLABLE : OD_ROW_NOT_NULL,
+                            od_vgi_msg_bytes(scan->filters));
     if (first != NULL) {
         od_row_binary(inner, "execution_id", OD_ROW_NULLABLE, slice(&first->execution));
         od_vgi_put_bytes(dialect, inner, "init_opaque_data", slice(&first->init_opaque));
@@ -148,7 +132,7 @@ out:
 }
 
 /* The header stream, to its end; *FAILED: the worker said no, and its session goes on. */
-static od_code read_header(od_vgi_scan *scan, const od_vgi_wait *wait, bool *failed, od_error *err)
+od_code od_vgi_scan_read_header(od_vgi_scan *scan, const od_vgi_wait *wait, bool *failed, od_error *err)
 {
     od_vgi_stream header;
     od_record *record = NULL;
@@ -180,12 +164,16 @@ static od_code start(od_vgi_scan *scan, const od_vgi_scan *first, od_error *err)
     od_code rc;
 
     OD_TRY(make_init(scan, first, &request, err));
+    if (scan->vgi->fetcher != NULL) {
+        OD_TRY(od_vgi_scan_http_start(scan, request, err));
+        goto out;
+    }
     OD_TRY(od_vgi_session_take(scan->vgi, &wait, &scan->session, err));
     scan->broken = true;
     scan->source.link = scan->session->link;
     wait = od_vgi_session_wait(scan->vgi, scan->session, scan->interrupt);
     OD_TRY(od_vgi_link_write(scan->session->link, od_vgi_msg_bytes(request), &wait, err));
-    rc = read_header(scan, &wait, &failed, err);
+    rc = od_vgi_scan_read_header(scan, &wait, &failed, err);
     /* The worker may then wait for the input all the same. */
     if (failed && (!scan->dialect->reads_after_failure || end_input(scan, OD_IPC_PART_SCHEMA, &wait, NULL) == OD_OK))
         scan->broken = false;
@@ -222,6 +210,25 @@ out:
     return rc;
 }
 
+/* A worker may be without what it needs to read filters; it does without them, then. */
+static od_code start_filtered(od_vgi_scan *scan, od_error *err)
+{
+    od_error why = {.code = OD_OK};
+    od_code rc = start(scan, NULL, &why);
+
+    if (rc == OD_E_UNKNOWN && scan->filters != NULL && strstr(why.message, "FilterDeserializationError") != NULL) {
+        od_vgi_session_give(scan->vgi, scan->session, !scan->broken);
+        scan->session = NULL;
+        od_msg_unref(scan->filters);
+        scan->filters = NULL;
+        scan->filter_count = 0;
+        return start(scan, NULL, err);
+    }
+    if (rc != OD_OK && err != NULL)
+        *err = why;
+    return rc;
+}
+
 od_code od_vgi_scan_open(od_vgi *vgi, const od_vgi_context *context, const od_vgi_bound *bound,
                          const od_vgi_scan_options *options, od_vgi_scan **out, od_error *err)
 {
@@ -231,7 +238,10 @@ od_code od_vgi_scan_open(od_vgi *vgi, const od_vgi_context *context, const od_vg
     *out = NULL;
     OD_TRY(create(vgi, bound, context->interrupt, &scan, err));
     OD_TRY(pick_schema(scan, options, err));
-    OD_TRY(start(scan, NULL, err));
+    if (options != NULL)
+        OD_TRY(od_vgi_filters_write(scan->dialect, &bound->schema, options->columns, options->column_count,
+                                    options->filters, options->filter_count, &scan->filters, &scan->filter_count, err));
+    OD_TRY(start_filtered(scan, err));
     scan->over = false;
     *out = scan;
     scan = NULL;
@@ -253,6 +263,9 @@ od_code od_vgi_scan_share(od_vgi_scan *first, od_vgi_scan **out, od_error *err)
     OD_TRY(create(first->vgi, first->bound, first->interrupt, &scan, err));
     OD_TRY(od_schema_copy(&first->schema, &scan->schema, err));
     OD_TRY(od_buf_append(&scan->columns, first->columns.data, first->columns.len, err));
+    if (first->filters != NULL)
+        scan->filters = od_msg_ref(first->filters);
+    scan->filter_count = first->filter_count;
     OD_TRY(start(scan, first, err));
     scan->max_workers = 1;
     scan->over = false;
@@ -270,6 +283,11 @@ const struct ArrowSchema *od_vgi_scan_schema(const od_vgi_scan *scan)
     return &scan->schema;
 }
 
+size_t od_vgi_scan_filter_count(const od_vgi_scan *scan)
+{
+    return scan->filter_count;
+}
+
 int64_t od_vgi_scan_max_workers(const od_vgi_scan *scan)
 {
     return scan->max_workers;
@@ -277,7 +295,7 @@ int64_t od_vgi_scan_max_workers(const od_vgi_scan *scan)
 
 /* ---- batches ---- */
 
-static od_code check_schema(od_vgi_scan *scan, od_error *err)
+od_code od_vgi_scan_check_schema(od_vgi_scan *scan, od_error *err)
 {
     const struct ArrowSchema *told = od_ipc_reader_schema(scan->stream.reader);
 
@@ -312,10 +330,12 @@ od_code od_vgi_scan_next(od_vgi_scan *scan, struct ArrowArray *out, od_error *er
     *out = (struct ArrowArray){0};
     if (scan->over)
         return OD_OK;
+    if (scan->vgi->fetcher != NULL)
+        return od_vgi_scan_http_next(scan, out, err);
     if (!scan->asked)
         OD_TRY(tick(scan, 0, false, &wait, err));
     OD_TRY(od_vgi_stream_next(&scan->stream, &wait, out, err));
-    OD_TRY(check_schema(scan, err));
+    OD_TRY(od_vgi_scan_check_schema(scan, err));
     if (out->release == NULL)
         return end_scan(scan, &wait, err);
     /* The worker makes the next batch while this one is used. */
@@ -349,14 +369,16 @@ void od_vgi_scan_close(od_vgi_scan *scan)
 {
     if (scan == NULL)
         return;
-    if (!scan->over && !scan->broken && drain(scan) != OD_OK)
+    if (scan->session != NULL && !scan->over && !scan->broken && drain(scan) != OD_OK)
         scan->broken = true;
     od_vgi_session_give(scan->vgi, scan->session, !scan->broken);
     od_vgi_stream_release(&scan->stream);
+    od_fetched_release(&scan->answer);
     od_ipc_writer_free(scan->ticks);
     od_schema_release(&scan->no_columns);
     od_schema_release(&scan->schema);
     od_buf_release(&scan->columns);
+    od_msg_unref(scan->filters);
     od_buf_release(&scan->execution);
     od_buf_release(&scan->init_opaque);
     od_vgi_bound_free(scan->bound);

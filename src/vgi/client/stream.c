@@ -17,7 +17,16 @@ void od_vgi_stream_release(od_vgi_stream *stream)
 {
     od_ipc_reader_free(stream->reader);
     od_buf_release(&stream->head);
+    od_buf_release(&stream->cursor);
+    od_buf_release(&stream->call);
     *stream = (od_vgi_stream){0};
+}
+
+od_code od_vgi_source_end(const od_vgi_source *source, od_error *err)
+{
+    if (source->link == NULL && source->memory.len > 0)
+        return od_fail(err, OD_E_CORRUPT, "%zu bytes too many in the worker's answer", source->memory.len);
+    return OD_OK;
 }
 
 static od_code read_bytes(od_vgi_source *source, void *to, size_t len, const od_vgi_wait *wait, od_error *err)
@@ -97,6 +106,26 @@ static od_code fault_code(const od_vgi_stream *stream)
     return OD_E_UNKNOWN;
 }
 
+/* Over HTTP: how the next request finds its place. *FOUND: the batch has that. */
+static od_code keep_place(od_vgi_stream *stream, bool *found, od_error *err)
+{
+    od_slice cursor = od_ipc_reader_pair(stream->reader, "vgi_rpc.stream_state#b64");
+    od_slice call = od_ipc_reader_pair(stream->reader, "vgi_rpc.call_state#b64");
+    od_code rc = OD_OK;
+
+    *found = cursor.data != NULL;
+    if (cursor.data != NULL) {
+        stream->cursor.len = 0;
+        OD_TRY(od_buf_append(&stream->cursor, cursor.data, cursor.len, err));
+    }
+    if (call.data != NULL) {
+        stream->call.len = 0;
+        OD_TRY(od_buf_append(&stream->call, call.data, call.len, err));
+    }
+out:
+    return rc;
+}
+
 /* Whether the batch of no rows that was peeked is a word of the worker's; then it is dealt with. */
 static od_code hear(od_vgi_stream *stream, bool *heard, od_error *err)
 {
@@ -137,13 +166,16 @@ static od_code take(od_vgi_stream *stream, const od_ipc_head *head, const od_vgi
                     od_error *err)
 {
     od_msg *message = NULL;
-    bool heard = false;
+    bool heard = false, place = false;
     od_code rc = OD_OK;
 
     if (head->type != OD_IPC_BATCH && head->type != OD_IPC_DICTIONARY)
         return od_fail(err, OD_E_CORRUPT, "the worker's answer has a message of another type");
+    if (head->type == OD_IPC_BATCH)
+        OD_TRY(keep_place(stream, &place, err));
     if (head->type == OD_IPC_BATCH && head->rows == 0)
         OD_TRY(hear(stream, &heard, err));
+    heard = heard || (place && head->rows == 0);
     OD_TRY(read_message(stream, wait, head->body_len, &message, err));
     if (heard)
         goto out;

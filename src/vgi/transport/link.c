@@ -81,7 +81,11 @@ void od_vgi_link_stderr(od_vgi_link *link, char *out, size_t size)
     size_t from = len > size - 1 ? len - (size - 1) : 0;
     for (size_t i = from; i < len; i++) {
         unsigned char c = (unsigned char)link->tail[i];
-        out[i - from] = c < ' ' && c != '\n' ? ' ' : (char)c;
+
+        if (c < ' ' && c != '\n')
+            out[i - from] = ' ';
+        else
+            out[i - from] = link->tail[i];
     }
     out[len - from] = '\0';
 }
@@ -154,7 +158,7 @@ bool od_vgi_link_gone(od_vgi_link *link, int64_t ms)
 /* The error of a link that broke. */
 static od_code lost(od_vgi_link *link, od_error *err)
 {
-    char tail[TAIL_SHOWN], how[64] = "";
+    char tail[TAIL_SHOWN] = "", how[64] = "";
     bool process = link->pid >= 0;
 
     if (process && od_vgi_link_gone(link, LAST_WORDS_MS)) {

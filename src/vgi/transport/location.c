@@ -48,6 +48,12 @@ static od_code parse_http(const char *text, od_vgi_location *out, od_error *err)
 {
     size_t len = strlen(text);
 
+    const char *host = strstr(text, "://") + 3;
+
+    if (memchr(host, '@', strcspn(host, "/?#")) != NULL)
+        return od_fail(err, OD_E_INVALID, "a worker's URL cannot have a user in it");
+    if (host[strcspn(host, "?#")] != '\0')
+        return od_fail(err, OD_E_INVALID, "a worker's URL cannot have a query or a fragment");
     while (len > 0 && text[len - 1] == '/')
         len--;
     out->scheme = OD_VGI_HTTP;
