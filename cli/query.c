@@ -9,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/print.h"
 #include "cli/result_stream.h"
+#include "query/remote_snapshot.h"
 #include "query/render.h"
 #include "base/banned.h"
 
@@ -218,6 +219,8 @@ int command_query(const od_options *options)
     wanted = (od_remote_options){.execute_timeout_ms = od_options_ms(options, OD_OPT_EXECUTE_TIMEOUT),
                                  .max_message = od_options_size(options, OD_OPT_MAX_MESSAGE)};
     OD_TRY(command_connect(options, od_options_str(options, OD_OPT_DATABASE), &wanted, &remote, &err));
+    if (od_options_str(options, OD_OPT_READ_SNAPSHOT)[0])
+        OD_TRY(od_remote_set_snapshot(remote, od_options_str(options, OD_OPT_READ_SNAPSHOT), &err));
     errno = 0;
     OD_TRY(run(options, remote, &err));
 

@@ -13,6 +13,7 @@ extern "C" {
 #include "base/alloc.h"
 #include "base/secret.h"
 #include "query/attach_uri.h"
+#include "query/remote_snapshot.h"
 }
 
 namespace openduck {
@@ -83,6 +84,7 @@ public:
 	}
 
 	Given database;
+	Given snapshot;
 
 private:
 	//! Takes the options that are ours; a token does not stay in what duckdb_databases() shows.
@@ -97,6 +99,8 @@ private:
 				option.second = Value("redacted");
 			} else if (key == "database") {
 				database.Offer(text);
+			} else if (key == "snapshot") {
+				snapshot.Offer(text);
 			} else if (key == "secret") {
 				secret.Offer(text);
 			} else if (key == "tls_ca" || key == "tls_cert" || key == "tls_key") {
@@ -105,7 +109,7 @@ private:
 			} else {
 				throw BinderException(
 				    "ATTACH: unknown option \"%s\" for an openduck database; ENDPOINT, TOKEN, SECRET, "
-				    "DATABASE, TLS_CA, TLS_CERT, TLS_KEY and READ_ONLY are known",
+				    "DATABASE, SNAPSHOT, TLS_CA, TLS_CERT, TLS_KEY and READ_ONLY are known",
 				    option.first);
 			}
 		}
@@ -134,6 +138,9 @@ private:
 		}
 		if (parsed.uri.secret) {
 			secret.Offer(parsed.uri.secret);
+		}
+		if (parsed.uri.snapshot) {
+			snapshot.Offer(parsed.uri.snapshot);
 		}
 		if (parsed.uri.has_token) {
 			token.Offer(string(parsed.uri.token.value ? parsed.uri.token.value : "", parsed.uri.token.len));
@@ -210,6 +217,19 @@ void GiveWay(ClientContext &context, const string &alias, AttachInfo &info) {
 	}
 }
 
+//! DB, at REMOTE, is to be the snapshot ID of its database.
+void ReadSnapshot(AttachedDatabase &db, Remote &remote, const string &id, const AttachInfo &info,
+                  const AttachOptions &options) {
+	od_error err = {};
+	if (info.options.count("read_write") > 0 && options.access_mode == AccessMode::READ_WRITE) {
+		throw BinderException("ATTACH: a snapshot does not change: leave READ_WRITE out");
+	}
+	if (od_remote_set_snapshot(remote.Handle(), id.c_str(), &err) != OD_OK) {
+		ThrowError(err);
+	}
+	db.SetReadOnlyDatabase();
+}
+
 unique_ptr<Catalog> Attach(optional_ptr<StorageExtensionInfo> storage_info, ClientContext &context,
                            AttachedDatabase &db, const string &name, AttachInfo &info, AttachOptions &options) {
 	AttachTarget target(context, info.path, options);
@@ -221,6 +241,10 @@ unique_ptr<Catalog> Attach(optional_ptr<StorageExtensionInfo> storage_info, Clie
 	string scheme = remote_options.endpoint.tls ? "https://" : "";
 	auto remote = Remote::Create(remote_options);
 	auto shown = "openduck:" + target.database.text + "?endpoint=" + scheme + remote->Authority();
+	if (target.snapshot.is_set) {
+		ReadSnapshot(db, *remote, target.snapshot.text, info, options);
+		shown += "&snapshot=" + target.snapshot.text;
+	}
 	auto shared_info = static_cast<OpenDuckStorageInfo &>(*storage_info).shared_from_this();
 	auto catalog = make_uniq<OpenDuckCatalog>(db, std::move(remote), std::move(shared_info), shown);
 	// The path as it was written may hold the token.

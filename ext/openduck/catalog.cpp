@@ -9,6 +9,10 @@
 #include "duckdb/storage/database_size.hpp"
 #include "duckdb/transaction/meta_transaction.hpp"
 
+extern "C" {
+#include "query/remote_snapshot.h"
+}
+
 namespace openduck {
 
 OpenDuckCatalog::OpenDuckCatalog(AttachedDatabase &db, shared_ptr<Remote> remote_p,
@@ -26,6 +30,10 @@ void OpenDuckCatalog::Initialize(bool load_builtin) {
 
 void OpenDuckCatalog::Connect(ClientContext &context) {
 	auto loaded = CatalogLoader::LoadSchemas(context, *remote, nullptr, SMALL_COLUMN_COUNT);
+	// Servers of the protocol's first version know no versions of catalogs, and read a database as it is now whatever they are asked.
+	if (od_remote_snapshot(remote->Handle()) && loaded.version == 0) {
+		throw NotImplementedException("ATTACH: the server at %s does not read snapshots", remote->Authority());
+	}
 	remote_database = loaded.database;
 	Publish(make_shared_ptr<CatalogSnapshot>(*this, NextSnapshotId(), loaded, true));
 }

@@ -10,6 +10,10 @@
 #include "duckdb/main/valid_checker.hpp"
 #include "duckdb/transaction/meta_transaction.hpp"
 
+extern "C" {
+#include "query/remote_snapshot.h"
+}
+
 namespace openduck {
 
 OpenDuckTransaction::OpenDuckTransaction(TransactionManager &manager, ClientContext &context, OpenDuckCatalog &catalog)
@@ -200,6 +204,9 @@ od_remote_txn *OpenDuckTransaction::Server(ClientContext &context, ServerUse use
 	lock_guard<mutex> guard(server_lock);
 	if (aborted || ValidChecker::IsInvalidated(context.ActiveTransaction())) {
 		throw ErrorManager::InvalidatedTransaction(context);
+	}
+	if (od_remote_snapshot(catalog.GetRemote().Handle())) {
+		return nullptr; // it is the same for all statements, and nobody writes to it
 	}
 	if (!server) {
 		if (use == ServerUse::STATEMENT && context.transaction.IsAutoCommit()) {

@@ -2,7 +2,7 @@
  *
  *   DATABASE [ "?" KEY "=" VALUE { "&" KEY "=" VALUE } ]
  *
- * Keys: endpoint, token, secret (the name of a secret); in any case of letters, each at most once. DATABASE and values are
+ * Keys: endpoint, token, secret (the name of a secret), snapshot (the id of one); in any case of letters, each at most once. DATABASE and values are
  * percent-decoded, so every character can be written; "+" stays a plus. Nothing is guessed: what is not understood is refused,
  * and no error repeats a value. */
 #ifndef OD_QUERY_ATTACH_URI_H
@@ -18,6 +18,7 @@ typedef struct {
     char *database; /* never NULL after success; may be empty */
     char *endpoint; /* NULL: not given */
     char *secret;   /* NULL: not given */
+    char *snapshot; /* NULL: not given */
     od_secret token;
     bool has_token; /* an empty token may be given on purpose */
 } od_attach_uri;

@@ -65,6 +65,7 @@ def test_every_example_has_a_test():
         "hybrid.sh",
         "ingest_and_seal.py",
         "registration.sh",
+        "served_snapshots.sh",
         "storage.c",  # run by the ctest storage.installed
         "storage.sh",
         "tiering.c",  # likewise
@@ -292,6 +293,13 @@ def test_storage():
     )
     assert "would remove 0 layers" in out and "\nremoved 1 layer, " in out and "it reads 200000" in out
     assert ", 0 damaged\n" in out and re.search(r"\n200000,\d+\n$", out)
+
+
+@pytest.mark.extension
+def test_served_snapshots():
+    out = run([EXAMPLES / "served_snapshots.sh"])
+    assert "\nMonday: 102997\nnow: 102014\n" in out, out
+    assert "\ndearer: 10\nitems: 1000\n" in out and out.endswith("\nattached in read-only mode\n"), out
 
 
 def test_ingest_and_seal(tmp_path):

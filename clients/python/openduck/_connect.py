@@ -24,6 +24,7 @@ def connect(
     tls_ca: str | os.PathLike[str] | None = None,
     tls_cert: str | os.PathLike[str] | None = None,
     tls_key: str | os.PathLike[str] | None = None,
+    snapshot: str | None = None,
     alias: str | None = None,
     read_only: bool = False,
     local: str | os.PathLike[str] = ":memory:",
@@ -37,6 +38,7 @@ def connect(
     tls_ca     for https://, a PEM file of the CAs that the server is checked against; else what a secret or
                $OPENDUCK_TLS_CA says; else the system's
     tls_cert, tls_key  PEM files of a certificate and its key, for a server that asks for one
+    snapshot   id of a snapshot of the database, which is read instead of the database as it is now
     alias      name of the attached catalog; else the database's. An identifier: letters, digits, _
     read_only  refuse to write
     local      the file of the DuckDB on this side, made if it is missing; its tables are reached by its own name, those
@@ -65,7 +67,7 @@ def connect(
             con.execute("SET GLOBAL allow_unsigned_extensions = false")
         for key in [k for k in late if k not in _LATE]:
             _set(con, key, late[key])
-        _attach(con, target, name, endpoint, token, _tls(tls_ca, tls_cert, tls_key), read_only)
+        _attach(con, target, name, endpoint, token, snapshot, _tls(tls_ca, tls_cert, tls_key), read_only)
         # Of two parts, so that no schema of the local database can be meant.
         con.execute(f'USE "{name}"."main"')
         _set(con, "openduck_default_database", name)
@@ -86,6 +88,7 @@ def attach(
     tls_ca: str | os.PathLike[str] | None = None,
     tls_cert: str | os.PathLike[str] | None = None,
     tls_key: str | os.PathLike[str] | None = None,
+    snapshot: str | None = None,
     alias: str | None = None,
     read_only: bool = False,
 ) -> None:
@@ -96,7 +99,7 @@ def attach(
     target = parse(database)
     name = _identifier(alias, target)
     _extension.load(con)
-    _attach(con, target, name, endpoint, token, _tls(tls_ca, tls_cert, tls_key), read_only)
+    _attach(con, target, name, endpoint, token, snapshot, _tls(tls_ca, tls_cert, tls_key), read_only)
 
 
 def _tls(*files: str | os.PathLike[str] | None) -> dict[str, str]:
@@ -110,6 +113,7 @@ def _attach(
     name: str,
     endpoint: str | None,
     token: str | None,
+    snapshot: str | None,
     tls: dict[str, str],
     read_only: bool,
 ) -> None:
@@ -117,6 +121,7 @@ def _attach(
         "ENDPOINT": target.endpoint if endpoint is None else endpoint,
         "TOKEN": target.token if token is None else token,
         "SECRET": target.secret,
+        "SNAPSHOT": target.snapshot if snapshot is None else snapshot,
         **tls,
     }
     options = {key: value for key, value in given.items() if value is not None}

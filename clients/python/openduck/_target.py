@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 _SCHEMES = ("openduck:", "od:")
-_KEYS = ("endpoint", "token", "secret")
+_KEYS = ("endpoint", "token", "secret", "snapshot")
 
 
 @dataclass(frozen=True)
@@ -16,10 +16,12 @@ class Target:
     endpoint: str | None = None
     token: str | None = field(default=None, repr=False)
     secret: str | None = None
+    snapshot: str | None = None
 
 
 def parse(text: str) -> Target:
-    """TEXT is a name, or a URI as ATTACH takes it: openduck:NAME?endpoint=URL&token=TOKEN&secret=NAME, or od:NAME.
+    """TEXT is a name, or a URI as ATTACH takes it: openduck:NAME?endpoint=URL&token=TOKEN&secret=NAME&snapshot=ID, or
+    od:NAME.
 
     As there, names and values are percent-decoded and "+" stays a plus, and what is not understood is refused. No error
     repeats TEXT: it may hold a token. The token is why ATTACH does not get TEXT itself: statements are logged, their
@@ -37,7 +39,7 @@ def parse(text: str) -> Target:
         key = key.lower()
         if not equals or key not in _KEYS:
             raise ValueError(
-                "unknown parameter in the URI: endpoint, token and secret are known, and '&' is written %26"
+                "unknown parameter in the URI: endpoint, token, secret and snapshot are known, and '&' is written %26"
             )
         if key in values:
             raise ValueError(f"parameter '{key}' is given twice in the URI")

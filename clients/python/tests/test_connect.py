@@ -9,6 +9,7 @@ import urllib.parse
 import duckdb
 import openduck
 import pytest
+import services
 from conftest import TOKEN
 
 
@@ -298,3 +299,20 @@ def test_the_context_manager_closes(server):
         pass
     with pytest.raises(duckdb.ConnectionException):
         con.execute("SELECT 1")
+
+
+def test_a_snapshot_is_read_by_argument_and_by_uri(tmp_path):
+    with services.Serve({"sales": "openduck://sales?data_dir=%s" % (tmp_path / "data")}) as server:
+        with openduck.connect("sales", endpoint=server.url) as con:
+            con.execute("CREATE TABLE t AS SELECT 1 AS i")
+            snapshot = value(con, "SELECT snapshot FROM openduck_query('sales', 'FROM openduck_seal(''sales'')')")
+            con.execute("INSERT INTO t VALUES (2)")
+        with openduck.connect("sales", endpoint=server.url, snapshot=snapshot) as con:
+            assert value(con, "SELECT count(*) FROM t") == 1
+            with pytest.raises(duckdb.InvalidInputException, match="read-only"):
+                con.execute("INSERT INTO t VALUES (3)")
+            openduck.attach(con, "sales", endpoint=server.url, alias="present")
+            assert value(con, "SELECT count(*) FROM present.t ANTI JOIN t USING (i)") == 1
+        uri = "openduck:sales?endpoint=%s&snapshot=%s" % (server.url, snapshot)
+        with openduck.connect(uri) as con:
+            assert value(con, "SELECT count(*) FROM t") == 1

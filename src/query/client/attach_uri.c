@@ -137,10 +137,10 @@ static od_code unknown_key(od_slice key, od_error *err)
                 key.data[i] == '_';
     if (!shown)
         return od_fail(err, OD_E_INVALID,
-                       "a parameter has no known name; endpoint, token and secret are known "
+                       "a parameter has no known name; endpoint, token, secret and snapshot are known "
                        "(inside a value, '&' is written '%%26')");
-    return od_fail(err, OD_E_INVALID, "unknown parameter '%.*s'; endpoint, token and secret are known", (int)key.len,
-                   (const char *)key.data);
+    return od_fail(err, OD_E_INVALID, "unknown parameter '%.*s'; endpoint, token, secret and snapshot are known",
+                   (int)key.len, (const char *)key.data);
 }
 
 static od_code take_pair(od_slice pair, od_attach_uri *uri, od_error *err)
@@ -157,6 +157,8 @@ static od_code take_pair(od_slice pair, od_attach_uri *uri, od_error *err)
         return take_text(value, "endpoint", &uri->endpoint, err);
     if (key_is(key, "secret"))
         return take_text(value, "secret", &uri->secret, err);
+    if (key_is(key, "snapshot"))
+        return take_text(value, "snapshot", &uri->snapshot, err);
     if (key_is(key, "token"))
         return take_token(value, uri, err);
     return unknown_key(key, err);
@@ -200,6 +202,7 @@ void od_attach_uri_release(od_attach_uri *uri)
     od_free(uri->database);
     od_free(uri->endpoint);
     od_free(uri->secret);
+    od_free(uri->snapshot);
     od_secret_release(&uri->token);
     memset(uri, 0, sizeof(*uri));
 }

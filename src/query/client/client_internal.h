@@ -11,6 +11,7 @@ struct od_remote {
     od_channel *channel;
     od_secret token;
     char *database;
+    char *snapshot;             /* NULL: none */
     int64_t execute_timeout_ms; /* negative: no limit */
     int64_t cancel_timeout_ms;
 };

@@ -22,6 +22,7 @@ static void remote_free(od_remote *remote)
     od_channel_unref(remote->channel);
     od_secret_release(&remote->token);
     od_free(remote->database);
+    od_free(remote->snapshot);
     od_free(remote);
 }
 

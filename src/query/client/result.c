@@ -39,6 +39,7 @@ od_code od_remote_execute(od_remote *remote, const od_remote_query *query, od_re
     od_execute_request request = {
         .plan = query->sql,
         .database = od_slice_str(remote->database),
+        .snapshot_id = remote->snapshot ? od_slice_str(remote->snapshot) : (od_slice){0},
         .access_token = remote_token(remote),
         .format = query->format,
         .describe_only = query->describe_only,

@@ -53,6 +53,12 @@ static void test_parameters_are_decoded(void **state)
     assert_string_equal(uri.secret, "my one");
     od_attach_uri_release(&uri);
 
+    assert_int_equal(parse("db?Snapshot=0d0b%2D1", &uri, &err), OD_OK);
+    assert_string_equal(uri.snapshot, "0d0b-1");
+    assert_null(uri.endpoint);
+    od_attach_uri_release(&uri);
+    assert_int_equal(parse("db?snapshot=a&snapshot=b", &uri, &err), OD_E_INVALID);
+
     assert_int_equal(parse("db?endpoint=[::1]:7878&token=x=y?z/+", &uri, &err), OD_OK);
     assert_string_equal(uri.endpoint, "[::1]:7878");
     assert_string_equal(uri.token.value, "x=y?z/+");
