@@ -109,9 +109,9 @@ def test_only_the_columns_that_are_asked_for_come_in_their_order(worker):
 
 def test_what_the_worker_says_is_the_error(worker):
     told = ask(worker.location, "again", "example", "main", "no_such_function", "1", fails=True)
-    assert told[0].startswith("first error function 'no_such_function': vgi bind: the worker says: ")
+    assert told[0].startswith("first error vgi bind of function 'no_such_function': the worker says: ")
     assert "Unknown function: 'no_such_function'" in told[0]
-    assert any(line.startswith("error UNKNOWN function 'no_such_function'") for line in told)
+    assert any(line.startswith("error UNKNOWN vgi bind of function 'no_such_function': ") for line in told)
 
 
 def test_transactions_begin_and_end(worker):
@@ -156,10 +156,85 @@ def test_http_tells_the_same_as_a_session(far):
     told = ask(far.location, "scan", "example", "main", "sequence", "100000", "10")
     assert told[-1] == "first rows=2048 sum=2096128 batches=1"
     told = ask(far.location, "scan", "example", "main", "no_such_function", "1", fails=True)
-    assert told[0].startswith("error UNKNOWN function 'no_such_function': vgi bind: the worker says: ")
+    assert told[0].startswith("error UNKNOWN vgi bind of function 'no_such_function': the worker says: ")
 
 
 def test_no_worker_at_a_url_is_an_error_with_the_url(far):
     location = far.location + "/no/such/base"
     told = ask(location, "catalogs", fails=True)
     assert told[0].startswith("error PROTOCOL") and location in told[0]
+
+
+# ---- workers that lie, stall or die ----
+
+
+def liar(fault):
+    python, script = services.ROOT / ".deps" / "venv" / "bin" / "python", services.ROOT / "tests/support/vgi_liar.py"
+    return f"exec {python} {script} {fault}"
+
+
+def patience(fault):
+    return "2000" if fault.startswith("stalls") else "60000"
+
+
+def test_a_worker_without_a_fault_is_believed():
+    told = ask(liar("none"), "scan", "x", "main", "f", "-")
+    assert told[-1] == "first rows=20 sum=190 batches=2"
+    assert ask(liar("none"), "branches", "x", "main", "t") == []
+
+
+def test_a_worker_without_branches_is_asked_for_its_function():
+    told = ask(liar("method_missing"), "branches", "x", "main", "t")
+    assert told == ["branch kind=0 function=f filter= writable=0 source=.. format="]
+
+
+def test_what_a_worker_says_while_it_scans_is_passed_on():
+    told = ask(liar("talks"), "scan", "x", "main", "f", "-")
+    assert "log WARN nearly done" in told and told[-1] == "first rows=20 sum=190 batches=2"
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "text"),
+    [
+        ("garbage", "CORRUPT", "no message starts where one is due"),
+        ("cut", "CONNECTION_LOST", "exit code 3; its stderr ends with: I am going down"),
+        ("no_end", "CONNECTION_LOST", "ended before its answer was complete, exit code 0"),
+        ("stalls", "TIMEOUT", "timed out"),
+        ("huge_head", "TOO_LARGE", "metadata"),
+        ("elsewhere", "NOT_IMPLEMENTED", "keeps its answer in a storage of its own"),
+        ("answers_twice", "PROTOCOL", "more than one batch"),
+    ],
+)
+def test_a_false_answer_is_an_error_that_says_what(fault, code, text):
+    told = ask(liar(fault), "attach", "x", fails=True, VGI_CALL_MS=patience(fault))
+    assert told[-1].startswith(f"error {code} vgi catalog_attach: ") and text in told[-1]
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "text"),
+    [
+        ("breaks_in_scan", "CONNECTION_LOST", "ended before its answer was complete"),
+        ("ends_without_end", "CONNECTION_LOST", "ended before its answer was complete, exit code 0"),
+        ("killed_in_scan", "CONNECTION_LOST", "killed by signal 9"),
+        ("stalls_in_scan", "TIMEOUT", "timed out"),
+        ("fails_in_scan", "UNKNOWN", "the worker says: ValueError: in the middle"),
+        ("fails_in_init", "UNKNOWN", "the worker says: ValueError: no such rows"),
+        ("other_columns", "PROTOCOL", "other columns than it was bound with"),
+        ("two_headers", "PROTOCOL", "more than one batch"),
+        ("no_header", "PROTOCOL", "header of a scan is missing"),
+    ],
+)
+def test_a_scan_that_goes_wrong_is_never_a_short_one(fault, code, text):
+    told = ask(liar(fault), "scan", "x", "main", "f", "-", fails=True, VGI_CALL_MS=patience(fault))
+    assert told[-1].startswith(f"error {code} vgi ") and text in told[-1]
+
+
+def test_bytes_that_nobody_asked_for_end_the_session():
+    """The attach is answered; what is then too much is not taken for the answer to the next call."""
+    assert ask(liar("more_bytes"), "schemas", "x") == []
+    told = ask(liar("more_bytes"), "scan", "x", "main", "f", "-")
+    assert told[-1] == "first rows=20 sum=190 batches=2"
+
+
+def test_secrets_that_are_asked_for_are_told():
+    assert ask(liar("asks_for_secrets"), "scan", "x", "main", "f", "-") == ["secrets 1"]

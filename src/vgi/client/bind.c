@@ -222,7 +222,7 @@ od_code od_vgi_bind_function(od_vgi *vgi, const od_vgi_context *context, const o
     bound = NULL;
 out:
     if (rc != OD_OK)
-        od_error_prefix(err, "function '%s'", bind->function);
+        od_error_prefix(err, "vgi bind of function '%s'", bind->function);
     od_vgi_bound_free(bound);
     od_row_free(row);
     od_buf_release(&answer);
@@ -257,5 +257,9 @@ out:
     od_row_free(row);
     od_row_free(inner);
     od_buf_release(&answer);
-    return rc == OD_E_NOT_IMPLEMENTED ? OD_OK : rc;
+    if (rc == OD_E_NOT_IMPLEMENTED)
+        return OD_OK;
+    if (rc != OD_OK)
+        od_error_prefix(err, "vgi table_function_cardinality");
+    return rc;
 }

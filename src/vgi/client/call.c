@@ -157,7 +157,5 @@ od_code od_vgi_call(od_vgi *vgi, od_vgi_interrupt interrupt, const char *method,
 
     if (rc == OD_OK)
         rc = call_as(vgi, dialect, interrupt, method, row, out, err);
-    if (rc != OD_OK)
-        od_error_prefix(err, "vgi %s", method);
     return rc;
 }

@@ -9,6 +9,7 @@ typedef struct {
     od_vgi *vgi;
     const od_vgi_dialect *dialect;
     od_row *row;
+    const char *method; /* once it is asked */
     od_buf answer;
 } call;
 
@@ -19,10 +20,13 @@ static od_code begin(call *c, od_vgi *vgi, od_vgi_interrupt interrupt, od_error 
     return rc == OD_OK ? od_row_create(&c->row, err) : rc;
 }
 
-static void end(call *c)
+static od_code end(call *c, od_code rc, od_error *err)
 {
+    if (rc != OD_OK && c->method != NULL)
+        od_error_prefix(err, "vgi %s", c->method);
     od_row_free(c->row);
     od_buf_release(&c->answer);
+    return rc;
 }
 
 static od_slice bytes_of(const call *c)
@@ -32,6 +36,7 @@ static od_slice bytes_of(const call *c)
 
 static od_code run(call *c, od_vgi_interrupt interrupt, const char *method, od_error *err)
 {
+    c->method = method;
     return od_vgi_call(c->vgi, interrupt, method, c->row, &c->answer, err);
 }
 
@@ -57,8 +62,7 @@ od_code od_vgi_list_catalogs(od_vgi *vgi, od_vgi_interrupt interrupt, od_vgi_cat
     OD_TRY(run(&c, interrupt, "catalog_catalogs", err));
     OD_TRY(od_vgi_decode_catalogs(bytes_of(&c), out, err));
 out:
-    end(&c);
-    return rc;
+    return end(&c, rc, err);
 }
 
 static od_code put_attach_request(call *c, const od_vgi_attach *attach, od_error *err)
@@ -92,8 +96,7 @@ od_code od_vgi_attach_catalog(od_vgi *vgi, od_vgi_interrupt interrupt, const od_
     OD_TRY(run(&c, interrupt, "catalog_attach", err));
     OD_TRY(od_vgi_decode_attached(bytes_of(&c), out, err));
 out:
-    end(&c);
-    return rc;
+    return end(&c, rc, err);
 }
 
 od_code od_vgi_detach_catalog(od_vgi *vgi, const od_vgi_context *context, od_error *err)
@@ -105,7 +108,7 @@ od_code od_vgi_detach_catalog(od_vgi *vgi, const od_vgi_context *context, od_err
     put_attach(&c, context);
     OD_TRY(run(&c, context->interrupt, "catalog_detach", err));
 out:
-    end(&c);
+    rc = end(&c, rc, err);
     return rc == OD_E_NOT_IMPLEMENTED ? OD_OK : rc;
 }
 
@@ -142,8 +145,7 @@ od_code od_vgi_catalog_version(od_vgi *vgi, const od_vgi_context *context, int64
     OD_TRY(run(&c, context->interrupt, "catalog_version", err));
     OD_TRY(read_one(&c, "version", out, NULL, err));
 out:
-    end(&c);
-    return rc;
+    return end(&c, rc, err);
 }
 
 od_code od_vgi_begin(od_vgi *vgi, const od_vgi_context *context, od_buf *out, od_error *err)
@@ -156,8 +158,7 @@ od_code od_vgi_begin(od_vgi *vgi, const od_vgi_context *context, od_buf *out, od
     OD_TRY(run(&c, context->interrupt, "catalog_transaction_begin", err));
     OD_TRY(read_one(&c, "transaction_opaque_data", NULL, out, err));
 out:
-    end(&c);
-    return rc;
+    return end(&c, rc, err);
 }
 
 static od_code end_transaction(od_vgi *vgi, const od_vgi_context *context, const char *method, od_error *err)
@@ -172,8 +173,7 @@ static od_code end_transaction(od_vgi *vgi, const od_vgi_context *context, const
     od_row_binary(c.row, "transaction_opaque_data", OD_ROW_NOT_NULL, context->transaction);
     OD_TRY(run(&c, context->interrupt, method, err));
 out:
-    end(&c);
-    return rc;
+    return end(&c, rc, err);
 }
 
 od_code od_vgi_commit(od_vgi *vgi, const od_vgi_context *context, od_error *err)
@@ -200,8 +200,7 @@ od_code od_vgi_list_schemas(od_vgi *vgi, const od_vgi_context *context, od_vgi_s
     OD_TRY(run(&c, context->interrupt, "catalog_schemas", err));
     OD_TRY(od_vgi_decode_schemas(bytes_of(&c), out, err));
 out:
-    end(&c);
-    return rc;
+    return end(&c, rc, err);
 }
 
 /* TYPE: of the two methods that have that parameter, else NULL. */
@@ -232,8 +231,7 @@ od_code od_vgi_list_tables(od_vgi *vgi, const od_vgi_context *context, const cha
     OD_TRY(ask_contents(&c, vgi, context, "catalog_schema_contents_tables", schema, NULL, err));
     OD_TRY(od_vgi_decode_tables(bytes_of(&c), out, err));
 out:
-    end(&c);
-    return rc;
+    return end(&c, rc, err);
 }
 
 od_code od_vgi_list_views(od_vgi *vgi, const od_vgi_context *context, const char *schema, od_vgi_views *out,
@@ -246,8 +244,7 @@ od_code od_vgi_list_views(od_vgi *vgi, const od_vgi_context *context, const char
     OD_TRY(ask_contents(&c, vgi, context, "catalog_schema_contents_views", schema, NULL, err));
     OD_TRY(od_vgi_decode_views(bytes_of(&c), out, err));
 out:
-    end(&c);
-    return rc;
+    return end(&c, rc, err);
 }
 
 od_code od_vgi_list_macros(od_vgi *vgi, const od_vgi_context *context, const char *schema, bool table,
@@ -261,8 +258,7 @@ od_code od_vgi_list_macros(od_vgi *vgi, const od_vgi_context *context, const cha
                         table ? "TABLE_MACRO" : "SCALAR_MACRO", err));
     OD_TRY(od_vgi_decode_macros(bytes_of(&c), out, err));
 out:
-    end(&c);
-    return rc;
+    return end(&c, rc, err);
 }
 
 od_code od_vgi_list_functions(od_vgi *vgi, const od_vgi_context *context, const char *schema, od_vgi_function_type type,
@@ -278,8 +274,7 @@ od_code od_vgi_list_functions(od_vgi *vgi, const od_vgi_context *context, const 
     OD_TRY(ask_contents(&c, vgi, context, "catalog_schema_contents_functions", schema, name, err));
     OD_TRY(od_vgi_decode_functions(bytes_of(&c), out, err));
 out:
-    end(&c);
-    return rc;
+    return end(&c, rc, err);
 }
 
 /* ---- one table ---- */
@@ -310,8 +305,7 @@ od_code od_vgi_get_table(od_vgi *vgi, const od_vgi_context *context, const od_vg
     OD_TRY(ask_table(&c, vgi, context, "catalog_table_get", table, err));
     OD_TRY(od_vgi_decode_tables(bytes_of(&c), out, err));
 out:
-    end(&c);
-    return rc;
+    return end(&c, rc, err);
 }
 
 static od_code ask_branches(od_vgi *vgi, const od_vgi_context *context, const od_vgi_table_ref *table,
@@ -323,8 +317,7 @@ static od_code ask_branches(od_vgi *vgi, const od_vgi_context *context, const od
     OD_TRY(ask_table(&c, vgi, context, "catalog_table_scan_branches_get", table, err));
     OD_TRY(od_vgi_decode_branches(bytes_of(&c), out, err));
 out:
-    end(&c);
-    return rc;
+    return end(&c, rc, err);
 }
 
 od_code od_vgi_get_branches(od_vgi *vgi, const od_vgi_context *context, const od_vgi_table_ref *table,
@@ -343,6 +336,5 @@ od_code od_vgi_get_branches(od_vgi *vgi, const od_vgi_context *context, const od
     OD_TRY(ask_table(&c, vgi, context, "catalog_table_scan_function_get", table, err));
     OD_TRY(od_vgi_decode_one_branch(bytes_of(&c), out, err));
 out:
-    end(&c);
-    return rc;
+    return end(&c, rc, err);
 }

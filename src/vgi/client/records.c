@@ -199,8 +199,12 @@ od_code od_vgi_answer_number(od_cell cell, od_vgi_number *out, od_error *err)
 
 od_code od_vgi_record_one(od_slice bytes, od_record **out, od_error *err)
 {
-    od_code rc = od_record_of_payload(bytes, out, err);
+    od_code rc;
 
+    *out = NULL;
+    if (bytes.len == 0)
+        return od_fail(err, OD_E_CORRUPT, "a record is due where there is none");
+    rc = od_record_of_payload(bytes, out, err);
     if (rc == OD_OK && od_record_rows(*out) != 1) {
         rc = od_fail(err, OD_E_CORRUPT, "a record of %lld rows, where one is due", (long long)od_record_rows(*out));
         od_record_free(*out);

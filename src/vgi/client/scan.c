@@ -336,8 +336,12 @@ od_code od_vgi_scan_next(od_vgi_scan *scan, struct ArrowArray *out, od_error *er
         OD_TRY(tick(scan, 0, false, &wait, err));
     OD_TRY(od_vgi_stream_next(&scan->stream, &wait, out, err));
     OD_TRY(od_vgi_scan_check_schema(scan, err));
-    if (out->release == NULL)
-        return end_scan(scan, &wait, err);
+    if (out->release == NULL) {
+        rc = end_scan(scan, &wait, err);
+        if (rc != OD_OK)
+            od_error_prefix(err, "vgi scan");
+        return rc;
+    }
     /* The worker makes the next batch while this one is used. */
     OD_TRY(tick(scan, 0, false, &wait, err));
 out:

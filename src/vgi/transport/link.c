@@ -13,7 +13,7 @@
 
 #include "base/banned.h"
 
-enum { STEP_MS = 50, GONE_STEP_MS = 5, KILL_WAIT_MS = 6000, TAIL_SHOWN = 600, LAST_WORDS_MS = 200 };
+enum { STEP_MS = 50, GONE_STEP_MS = 5, KILL_WAIT_MS = 6000, TAIL_SHOWN = 600, LAST_WORDS_MS = 2000 };
 
 od_code od_vgi_link_open(const od_vgi_location *location, const od_vgi_wait *wait, od_vgi_link **out, od_error *err)
 {
