@@ -29,17 +29,6 @@ static char *join(const char *directory, const char *name)
     return path;
 }
 
-/* Freed with od_free; NULL when memory is out. */
-static char *data_directory(const od_options *options)
-{
-    const char *given = od_options_str(options, OD_OPT_DATA_DIR);
-    const char *home = getenv("HOME"); /* NOLINT(concurrency-mt-unsafe): nothing sets the environment */
-
-    if (given[0] != '\0' || home == NULL || home[0] == '\0')
-        return od_strdup(given);
-    return join(home, ".openduck/data");
-}
-
 /* A command that looks at a store must not make one of any directory that it is given. */
 static bool is_store(const char *directory)
 {
@@ -53,9 +42,10 @@ static bool is_store(const char *directory)
 
 bool store_open(const char *command, const od_options *options, od_store **out, int *code)
 {
-    char *directory = data_directory(options);
+    char home[4096];
+    const char *directory = od_options_str(options, OD_OPT_DATA_DIR);
     const od_secret *url = od_options_secret(options, OD_OPT_POSTGRES_URL);
-    od_storage_options wanted = {.directory = directory, .postgres_url = url->len > 0 ? url->value : NULL};
+    od_storage_options wanted = {.postgres_url = url->len > 0 ? url->value : NULL};
     const char *blob = od_options_str(options, OD_OPT_BLOB_URL);
     od_storage_error err = {0};
     bool opened = false;
@@ -63,19 +53,23 @@ bool store_open(const char *command, const od_options *options, od_store **out, 
     *code = EXIT_FAILED;
     if (blob[0] != '\0')
         wanted.blob_url = blob;
+    if (directory[0] == '\0') {
+        directory = home;
+        if (od_storage_default_directory(NULL, home, sizeof home, &err) != OD_STORAGE_OK) {
+            fprintf(stderr, "openduck %s: %s; --data-dir tells where the store is\n", command, err.message);
+            *code = EXIT_USAGE;
+            return false;
+        }
+    }
+    wanted.directory = directory;
     od_storage_options_from_environment(&wanted); /* what has no option: credentials */
-    if (directory == NULL) {
-        fprintf(stderr, "openduck %s: out of memory\n", command);
-    } else if (directory[0] == '\0') {
-        *code = store_usage(command, "there is no home directory; --data-dir tells where the store is");
-    } else if (!is_store(directory)) {
+    if (!is_store(directory)) {
         fprintf(stderr, "openduck %s: there is no store in '%s'; --data-dir tells where it is\n", command, directory);
     } else if (od_store_open_options(&wanted, out, &err) != OD_STORAGE_OK) {
         fprintf(stderr, "openduck %s: %s\n", command, err.message);
     } else {
         opened = true;
     }
-    od_free(directory);
     return opened;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/option_text.h"
 #include "fuse/mount.h"
 #include "fuse/operations.h"
 #include "base/banned.h"
@@ -33,6 +34,10 @@ static void usage(FILE *out)
           "MOUNTPOINT/snapshots/ID/database.duckdb is each of its snapshots. SIGTERM or umount ends it.\n\n"
           "  --data-dir DIRECTORY   the store (OPENDUCK_DATA_DIR; ~/.openduck/data)\n"
           "                         its metadata are in PostgreSQL if OPENDUCK_POSTGRES_URL says so\n"
+          "  --blob-url URL         where copies of layers are: s3://BUCKET/PREFIX (AWS_* variables) or a directory\n"
+          "                         (OPENDUCK_BLOB_URL)\n"
+          "  --tier                 send each layer there once it is sealed\n"
+          "  --keep-bytes SIZE      keep so much of the newest sent layers in the store, such as 10GiB (all)\n"
           "  --read-only            its last synced state, beside a writer\n"
           "  --seal-on-checkpoint   keep a snapshot whenever DuckDB has written a checkpoint\n"
           "  --seal MOUNTPOINT      keep a snapshot of what is mounted there, and print its id\n"
@@ -62,6 +67,16 @@ static const char *variable(const char *name, const char *otherwise)
     return value && value[0] ? value : otherwise;
 }
 
+static bool parse_size(const char *text, uint64_t *bytes)
+{
+    int64_t size;
+
+    if (!od_text_bytes(text, &size) || size <= 0)
+        return false;
+    *bytes = (uint64_t)size;
+    return true;
+}
+
 static bool parse_lease(const char *text, uint32_t *ms)
 {
     char *end;
@@ -71,44 +86,87 @@ static bool parse_lease(const char *text, uint32_t *ms)
     return *end == '\0' && seconds >= 1 && seconds <= 86400;
 }
 
-/* ~/.openduck/data, as for DuckDB's openduck://; made when it is needed. NULL: there is no home. */
+/* As for DuckDB's openduck://; made when it is needed. NULL: there is no home. */
 static const char *home_store(char *out, size_t size)
 {
-    const char *home = variable("HOME", NULL);
+    char *slash;
 
-    if (!home)
+    if (od_storage_default_directory(NULL, out, size, NULL) != OD_STORAGE_OK)
         return NULL;
-    snprintf(out, size, "%s/.openduck", home);
+    slash = strrchr(out, '/');
+    *slash = '\0';
     (void)mkdir(out, 0777); /* what cannot be made cannot be opened, and is told there */
-    snprintf(out, size, "%s/.openduck/data", home);
+    *slash = '/';
     (void)mkdir(out, 0777);
     return out;
+}
+
+enum {
+    DATA_DIR = 1,
+    BLOB_URL,
+    TIER,
+    KEEP_BYTES,
+    READ_ONLY,
+    ON_CHECKPOINT,
+    SEAL,
+    LEASE,
+    TEMP_DIR,
+    ALLOW_OTHER,
+    HELP,
+    VERSION
+};
+
+static const struct option known_options[] = {
+    {"data-dir", required_argument, NULL, DATA_DIR},
+    {"blob-url", required_argument, NULL, BLOB_URL},
+    {"tier", no_argument, NULL, TIER},
+    {"keep-bytes", required_argument, NULL, KEEP_BYTES},
+    {"read-only", no_argument, NULL, READ_ONLY},
+    {"seal-on-checkpoint", no_argument, NULL, ON_CHECKPOINT},
+    {"seal", required_argument, NULL, SEAL},
+    {"lease", required_argument, NULL, LEASE},
+    {"temp-dir", required_argument, NULL, TEMP_DIR},
+    {"allow-other", no_argument, NULL, ALLOW_OTHER},
+    {"help", no_argument, NULL, HELP},
+    {"version", no_argument, NULL, VERSION},
+    {NULL, 0, NULL, 0},
+};
+
+/* What stands behind the options. -1: go on; else the exit code. */
+static int take_arguments(int count, char **given, arguments *a)
+{
+    if (a->seal)
+        return count == 0 ? -1 : wrong("--seal takes nothing else");
+    if (count != 2)
+        return wrong("a DATABASE and a MOUNTPOINT are needed");
+    if (a->read_only && a->seal_on_checkpoint)
+        return wrong("--seal-on-checkpoint is for a writer");
+    a->database = given[0];
+    a->mountpoint = given[1];
+    return -1;
 }
 
 /* -1: go on; else the exit code. */
 static int parse(int argc, char **argv, arguments *a)
 {
-    enum { DATA_DIR = 1, READ_ONLY, ON_CHECKPOINT, SEAL, LEASE, TEMP_DIR, ALLOW_OTHER, HELP, VERSION };
-    static const struct option options[] = {
-        {"data-dir", required_argument, NULL, DATA_DIR},
-        {"read-only", no_argument, NULL, READ_ONLY},
-        {"seal-on-checkpoint", no_argument, NULL, ON_CHECKPOINT},
-        {"seal", required_argument, NULL, SEAL},
-        {"lease", required_argument, NULL, LEASE},
-        {"temp-dir", required_argument, NULL, TEMP_DIR},
-        {"allow-other", no_argument, NULL, ALLOW_OTHER},
-        {"help", no_argument, NULL, HELP},
-        {"version", no_argument, NULL, VERSION},
-        {NULL, 0, NULL, 0},
-    };
     int c;
 
     *a = (arguments){.temp_dir = variable("TMPDIR", "/tmp")};
     // NOLINTNEXTLINE(concurrency-mt-unsafe): before there are threads
-    while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+    while ((c = getopt_long(argc, argv, "", known_options, NULL)) != -1) {
         switch (c) {
         case DATA_DIR:
             a->store.directory = optarg;
+            break;
+        case BLOB_URL:
+            a->store.blob_url = optarg;
+            break;
+        case TIER:
+            a->store.tier = 1;
+            break;
+        case KEEP_BYTES:
+            if (!parse_size(optarg, &a->store.keep_bytes))
+                return wrong("--keep-bytes takes a size, such as 10GiB");
             break;
         case READ_ONLY:
             a->read_only = true;
@@ -139,15 +197,7 @@ static int parse(int argc, char **argv, arguments *a)
             return EXIT_USAGE; /* getopt has said why */
         }
     }
-    if (a->seal)
-        return argc == optind ? -1 : wrong("--seal takes nothing else");
-    if (argc - optind != 2)
-        return wrong("a DATABASE and a MOUNTPOINT are needed");
-    if (a->read_only && a->seal_on_checkpoint)
-        return wrong("--seal-on-checkpoint is for a writer");
-    a->database = argv[optind];
-    a->mountpoint = argv[optind + 1];
-    return -1;
+    return take_arguments(argc - optind, argv + optind, a);
 }
 
 static int seal(const char *mountpoint)
@@ -219,6 +269,8 @@ static int run(const arguments *a)
         store.directory = home_store(home, sizeof home);
     if (!store.directory)
         return wrong("there is no HOME: --data-dir or OPENDUCK_DATA_DIR is needed");
+    if (!store.blob_url && (store.tier || store.keep_bytes > 0))
+        return wrong("--tier and --keep-bytes need a --blob-url");
     m.directory = store.directory;
     if (od_store_open_options(&store, &m.store, &err) != OD_STORAGE_OK)
         return failed("the store cannot be opened", &err);

@@ -3,6 +3,8 @@
 #include "storage/numbered.hpp"
 #include "storage/secret.hpp"
 
+#include "openduck/storage.h"
+
 #include "duckdb/common/exception/binder_exception.hpp"
 #include "duckdb/common/file_system.hpp"
 #include "duckdb/common/string_util.hpp"
@@ -246,12 +248,14 @@ StorageLocation StorageLocation::Resolve(StorageLocation result, optional_ptr<Fi
 		result.data_dir = Environment("OPENDUCK_DATA_DIR");
 	}
 	if (result.data_dir.empty()) {
+		char directory[4096];
+		od_storage_error err = {};
 		auto home = FileSystem::GetHomeDirectory(opener);
-		if (home.empty()) {
-			throw BinderException(
-			    "openduck://: there is no home directory; set OPENDUCK_DATA_DIR, or write ?data_dir=DIR");
+		if (od_storage_default_directory(home.c_str(), directory, sizeof directory, &err) != OD_STORAGE_OK) {
+			throw BinderException("openduck://: %s; set OPENDUCK_DATA_DIR, or write ?data_dir=DIR",
+			                      string(err.message));
 		}
-		result.data_dir = home + "/.openduck/data";
+		result.data_dir = directory;
 	}
 	result.data_dir = AbsoluteDirectory(result.data_dir, opener);
 	result.secret.clear();

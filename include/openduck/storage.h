@@ -85,6 +85,11 @@ typedef struct {
  * AWS_ENDPOINT_URL, AWS_REGION or AWS_DEFAULT_REGION, and AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN. The texts
  * are the environment's. */
 void od_storage_options_from_environment(od_storage_options *options);
+/* HOME/.openduck/data into OUT, of SIZE bytes: the directory of the store when nobody says where it is. It may not be there yet. HOME NULL:
+ * $HOME.
+ *   OD_STORAGE_NOT_FOUND   there is no home directory
+ *   OD_STORAGE_INVALID     it does not fit */
+od_storage_code od_storage_default_directory(const char *home, char *out, size_t size, od_storage_error *err);
 /* Opens the store that OPTIONS describe, or makes it. Several processes may have it open. What OPTIONS point to may go afterwards.
  *   OD_STORAGE_IO            the directory or the server cannot be reached
  *   OD_STORAGE_UNSUPPORTED   made by a newer version; or there is no libpq, or an old server */

@@ -343,6 +343,28 @@ def test_a_full_disk_fails_what_is_written_and_nothing_else(data):
         assert f.read(6) == b"again!"
 
 
+# ---------------------------------------------------------------- far away
+
+
+def test_layers_are_sent_and_read_from_afar(data, tmp_path):
+    far = tmp_path / "far"
+    far.mkdir()
+    text = os.urandom(300_000)
+    with Mount(data, "db", "--blob-url", far, "--tier", "--keep-bytes", "1") as m:
+        m.file.write_bytes(text)
+        snapshot = m.seal()
+
+        def files(folder):
+            return {p.name for p in folder.rglob("*.seg") if p.stat().st_size >= len(text)}
+
+        (sent,) = services.wait_until(lambda: files(far), 20, "the layer is sent")
+        m.file.write_bytes(b"later")
+        m.seal()
+        services.wait_until(lambda: sent not in files(data), 20, "it is only there")
+        assert m.snapshot(snapshot).read_bytes() == text
+        assert m.file.read_bytes() == b"later"
+
+
 # ---------------------------------------------------------------- wrong use
 
 
@@ -356,6 +378,8 @@ def test_a_full_disk_fails_what_is_written_and_nothing_else(data):
         (["--data-dir", "/nowhere/at/all", "db", "/nowhere"], 1, "/nowhere/at/all"),
         (["--lease", "x", "db", "/nowhere"], 2, "--lease"),
         (["--read-only", "--seal-on-checkpoint", "--data-dir", ".", "db", "/nowhere"], 2, "writer"),
+        (["--keep-bytes", "much", "db", "/nowhere"], 2, "--keep-bytes"),
+        (["--tier", "--data-dir", ".", "db", "/nowhere"], 2, "--blob-url"),
         (["--unknown"], 2, "unknown"),
     ],
 )
