@@ -1,5 +1,7 @@
 """openduck:// with copies of its layers in a bucket, or another directory."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import duckdb
 import pytest
 import services
@@ -65,6 +67,42 @@ def test_another_machine_reads_and_writes_on(s3, store, tmp_path):
         assert b.execute("SELECT (SELECT count(*) FROM m.t), (SELECT count(*) FROM s.t)").fetchall() == [(10, 300000)]
         fetched = b.execute("SELECT fetched_bytes FROM openduck_far()").fetchone()[0]
         assert 0 < fetched
+
+
+def test_a_server_that_stalls_is_cut_off_or_goes_loses_nothing(s3, store, tmp_path):
+    with services.TcpProxy("http://" + s3.endpoint, rate=3_000_000) as proxy:
+        place = {**in_bucket(s3), "ENDPOINT": proxy.url.removeprefix("http://")}
+        with machine(tmp_path / "a", *store, **place) as a:
+            _, expected = fill(a)
+            sent(a)
+
+        def ask(name, disturb):
+            """Asks on a machine that has nothing of it yet; DISTURB is called once bytes are coming."""
+            with machine(tmp_path / name, *store, **place) as con, ThreadPoolExecutor() as pool:
+                before = proxy.down
+                answer = pool.submit(con.execute, LAYERS)
+                services.wait_until(lambda: proxy.down > before, 30, "layers are fetched", step=0.001)
+                disturb()
+                return answer.result(60).fetchall()
+
+        def stall():
+            proxy.stall()
+            services.wait_until(lambda: proxy.held, 30, "something waits")
+            proxy.resume()
+
+        assert ask("b", proxy.cut) == expected
+        assert ask("c", stall) == expected
+        with machine(tmp_path / "d", *store, **place) as con:
+            proxy.close()
+            with pytest.raises(duckdb.IOException, match="s3://test/") as e:
+                con.execute(LAYERS).fetchall()
+            assert SECRET not in str(e.value)
+            con.execute("CREATE TABLE m.u AS FROM range(1000)")
+            con.execute("FROM openduck_seal('m')").fetchall()
+            assert con.execute("SELECT count(*) FROM m.u").fetchall() == [(1000,)]
+    with machine(tmp_path / "d", *store, **in_bucket(s3)) as con:
+        assert con.execute(LAYERS).fetchall() == expected
+        assert con.execute("SELECT count(*) FROM m.u").fetchall() == [(1000,)]
 
 
 def test_no_secret_is_shown(s3, store, tmp_path):

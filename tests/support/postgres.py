@@ -15,6 +15,10 @@ class Postgres:
 
     user = "openduck"
 
+    def __init__(self, *options):
+        """OPTIONS of the server, after those of all."""
+        self.options = options
+
     def __enter__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="openduck-pg-", dir="/tmp")
         self.where = pathlib.Path(self.folder.name)
@@ -24,7 +28,7 @@ class Postgres:
             shutil.chown(self.where, "postgres")
             self.person = {"user": "postgres", "group": "postgres", "extra_groups": []}
         assert self.run("initdb", "-D", self.where / "data", "-A", "trust", "-U", self.user, "-N").wait() == 0
-        options = ["-c", "listen_addresses=", "-c", "fsync=off", "-k", self.where]
+        options = ["-c", "listen_addresses=", "-c", "fsync=off", "-k", self.where, *self.options]
         self.process = self.run("postgres", "-D", self.where / "data", *options)
         try:
             services.wait_until(lambda: self.run("pg_isready", "-h", self.where).wait() == 0, 30, "PostgreSQL is ready")

@@ -196,6 +196,13 @@ static void test_a_writer_outlives_its_connections(void **state)
     place_end(&p);
 }
 
+static int count_snapshot(void *arg, const od_storage_snapshot *snapshot)
+{
+    (void)snapshot;
+    ++*(int *)arg;
+    return 0;
+}
+
 /* Writes, syncs and seals through a connection that is cut at message AT. False: it ended before. */
 static bool work_until_cut(place *p, relay *r, int at, bool after)
 {
@@ -207,6 +214,8 @@ static bool work_until_cut(place *p, relay *r, int at, bool after)
     uint64_t file = 0;
     char text[16];
     int synced = 0;
+    int sealed = 0;
+    int made = 0;
     char snapshots[3][OD_STORAGE_ID_SIZE] = {{0}};
 
     snprintf(url, sizeof url, "host=%s user=openduck dbname=postgres", p->directory);
@@ -238,11 +247,15 @@ static bool work_until_cut(place *p, relay *r, int at, bool after)
     for (int i = 0; i < 3; i++) {
         if (snapshots[i][0] == '\0')
             continue;
+        sealed++;
         snprintf(text, sizeof text, "state %d", i + 1);
         OK(od_volume_open_snapshot(store, snapshots[i], &volume, err));
         check_text(volume, file, text);
         OK(od_volume_close(volume, err));
     }
+    OK(od_store_snapshots(store, "db", count_snapshot, &made, err));
+    if (made != sealed) /* a seal whose answer was lost is looked for */
+        fail_msg("cut at message %d: %d of %d snapshots have a name", at, sealed, made);
     OK(od_store_verify(store, NULL, NULL, err));
     OK(od_store_close(store, err));
     return atomic_load(&r->cut);
