@@ -174,4 +174,17 @@ OD_MUST_CHECK od_code od_vgi_scan_next(od_vgi_scan *scan, struct ArrowArray *out
 /* What is not read to its end is cancelled, briefly; then the session is free again, or ended. NULL allowed. */
 void od_vgi_scan_close(od_vgi_scan *scan);
 
+/* ---- secrets ----
+ *
+ * A catalog may name a secret service (the tag vgi_secret_service_url). It is a client of its own: open it with that URL, and with the
+ * catalog's bearer token. */
+
+/* Whether secrets may be asked for at URL: https, or http to this machine alone (127.0.0.1, localhost, [::1]). */
+bool od_vgi_secret_url_is_safe(const char *url);
+/* TYPE as DuckDB calls it, in lower case. Nothing found is no error. */
+OD_MUST_CHECK od_code od_vgi_lookup_secret(od_vgi *service, od_vgi_interrupt interrupt, const char *path,
+                                           const char *type, od_vgi_secret *out, od_error *err);
+/* How many seconds from NOW (since 1970) the answer may be kept: as it says, 300 where it says nothing, 30 at most if nothing was found. */
+int64_t od_vgi_secret_keep_seconds(const od_vgi_secret *secret, int64_t now);
+
 #endif

@@ -237,4 +237,16 @@ typedef struct {
     od_vgi_function *items;
 } od_vgi_functions;
 
+/* ---- secrets ---- */
+
+/* What a secret service has for a path. */
+typedef struct {
+    od_vgi_answer *answer;
+    bool found;
+    od_slice secret_type, provider, name;
+    od_vgi_texts scope, redact_keys;
+    od_vgi_values *values;                /* a typed column for each key */
+    int64_t ttl_seconds, expires_at_unix; /* 0: not told */
+} od_vgi_secret;
+
 #endif

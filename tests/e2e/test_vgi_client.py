@@ -165,6 +165,27 @@ def test_no_worker_at_a_url_is_an_error_with_the_url(far):
     assert told[0].startswith("error PROTOCOL") and location in told[0]
 
 
+def test_a_url_wants_its_token():
+    serve = "vgi.serve vgi._test_fixtures.worker:ExampleWorker"
+    with vgi_worker.VgiWorker("2.2", "http", serve, {"VGI_BEARER_TOKENS": "tok1=alice"}) as worker:
+        assert ask(worker.location, "catalogs", VGI_TOKEN="tok1") == ["catalog example"]
+        for env in ({}, {"VGI_TOKEN": "a-wrong-token"}):
+            told = ask(worker.location, "catalogs", fails=True, **env)
+            assert told[0].startswith("error UNAUTHENTICATED") and worker.location in told[0]
+            assert "a-wrong-token" not in told[0]
+    assert "bearer token is for workers at" in ask("true", "catalogs", fails=True, VGI_TOKEN="tok1")[0]
+
+
+@pytest.mark.parametrize("generation", vgi_worker.GENERATIONS)
+def test_a_secret_service_is_asked_for_a_path(generation):
+    with vgi_worker.VgiWorker(generation, "http", "vgi.secret_service --host 127.0.0.1") as service:
+        told = ask(service.location, "secret", "s3://test-bucket/x", "s3", "http://localhost")
+        assert told[1] == "found 1 type=s3 provider=orchard keep=60"
+        assert told[2].startswith("values key_id:u secret:u region:u ")
+        told = ask(service.location, "secret", "s3://other/x", "s3", "http://localhost")
+        assert told[1] == "found 0 type= provider= keep=30"
+
+
 # ---- workers that lie, stall or die ----
 
 

@@ -385,15 +385,33 @@ out:
     return rc;
 }
 
+/* PATH TYPE, of a secret service. */
+static od_code secret(session *s, od_error *err)
+{
+    od_vgi_secret found;
+    od_code rc;
+
+    printf("safe %d\n", od_vgi_secret_url_is_safe(s->args[2]));
+    rc = od_vgi_lookup_secret(s->vgi, (od_vgi_interrupt){0}, s->args[0], s->args[1], &found, err);
+    if (rc != OD_OK)
+        return rc;
+    printf("found %d type=%.*s provider=%.*s keep=%lld\n", found.found, TEXT(found.secret_type), TEXT(found.provider),
+           (long long)od_vgi_secret_keep_seconds(&found, 0));
+    if (found.values->array.release != NULL)
+        print_schema("values", &found.values->schema);
+    od_vgi_answer_free(found.answer);
+    return OD_OK;
+}
+
 static const struct {
     const char *name;
-    int args; /* at least, the catalog included */
+    int args; /* at least, the catalog included; negative: there is no catalog */
     od_code (*run)(session *s, od_error *err);
 } commands[] = {
     {"catalogs", 0, catalogs}, {"attach", 1, attached}, {"schemas", 1, schemas}, {"tables", 2, tables},
     {"table", 3, table},       {"views", 2, views},     {"macros", 2, macros},   {"functions", 2, functions},
     {"branches", 3, branches}, {"scan", 4, scan},       {"again", 4, again},     {"versions", 1, versions},
-    {"filter", 6, filter},
+    {"filter", 6, filter},     {"secret", -3, secret},
 };
 
 static void print_log(void *arg, od_slice level, od_slice message)
@@ -422,6 +440,7 @@ int main(int argc, char **argv)
     session s = {.args = argv + 3};
     od_vgi_options options = {.location = argc > 1 ? argv[1] : "",
                               .log = print_log,
+                              .bearer_token = getenv("VGI_TOKEN"),
                               .call_timeout_ms = env_ms("VGI_CALL_MS"),
                               .start_timeout_ms = env_ms("VGI_START_MS")};
     od_error err = {0};
@@ -429,7 +448,7 @@ int main(int argc, char **argv)
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (size_t i = 0; argc > 2 && i < sizeof commands / sizeof commands[0]; i++) {
-        if (strcmp(commands[i].name, argv[2]) != 0 || argc - 3 < commands[i].args)
+        if (strcmp(commands[i].name, argv[2]) != 0 || argc - 3 < abs(commands[i].args))
             continue;
         rc = od_vgi_open(&options, &s.vgi, &err);
         if (rc == OD_OK && commands[i].args > 0)

@@ -19,7 +19,9 @@ def environment(generation, extra=None):
 
 
 def arguments(generation, module="worker"):
-    return [str(DEPS / "python" / "usr" / "bin" / "python3.13"), "-m", "vgi._test_fixtures." + module]
+    """`module`: of the fixtures, or of the SDK itself, with its arguments ("vgi.serve NAME")."""
+    words = module.split() if module.startswith("vgi.") else ["vgi._test_fixtures." + module]
+    return [str(DEPS / "python" / "usr" / "bin" / "python3.13"), "-m", *words]
 
 
 def command(generation, module="worker", extra=None):
@@ -41,7 +43,7 @@ class VgiWorker:
         flags = {
             "unix": ["--unix", str(where / "worker")],
             "tcp": ["--tcp", "127.0.0.1:0"],
-            "http": ["--http", "--port", "0"],
+            "http": ["--port", "0"] if self.module.startswith("vgi.secret") else ["--http", "--port", "0"],
         }
         self.stderr = where / "stderr"
         with open(self.stderr, "w") as log:

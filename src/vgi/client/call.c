@@ -104,7 +104,7 @@ out:
     return rc;
 }
 
-static od_code call_as(od_vgi *vgi, const od_vgi_dialect *dialect, od_vgi_interrupt interrupt, const char *method,
+od_code od_vgi_call_as(od_vgi *vgi, const od_vgi_dialect *dialect, od_vgi_interrupt interrupt, const char *method,
                        od_row *row, od_buf *out, od_error *err)
 {
     od_msg *request;
@@ -125,7 +125,7 @@ static od_code probe(od_vgi *vgi, od_vgi_interrupt interrupt, const od_vgi_diale
     od_code rc = od_row_create(&row, err);
 
     if (rc == OD_OK)
-        rc = call_as(vgi, dialect, interrupt, "catalog_catalogs", row, &ignored, err);
+        rc = od_vgi_call_as(vgi, dialect, interrupt, "catalog_catalogs", row, &ignored, err);
     od_row_free(row);
     od_buf_release(&ignored);
     return rc;
@@ -156,6 +156,6 @@ od_code od_vgi_call(od_vgi *vgi, od_vgi_interrupt interrupt, const char *method,
     od_code rc = od_vgi_dialect_of(vgi, interrupt, &dialect, err);
 
     if (rc == OD_OK)
-        rc = call_as(vgi, dialect, interrupt, method, row, out, err);
+        rc = od_vgi_call_as(vgi, dialect, interrupt, method, row, out, err);
     return rc;
 }

@@ -109,4 +109,8 @@ OD_MUST_CHECK od_code od_vgi_request_make(const od_vgi_dialect *dialect, const c
 OD_MUST_CHECK od_code od_vgi_call(od_vgi *vgi, od_vgi_interrupt interrupt, const char *method, od_row *row, od_buf *out,
                                   od_error *err);
 
+/* The same in DIALECT, whatever the worker speaks. */
+OD_MUST_CHECK od_code od_vgi_call_as(od_vgi *vgi, const od_vgi_dialect *dialect, od_vgi_interrupt interrupt,
+                                     const char *method, od_row *row, od_buf *out, od_error *err);
+
 #endif
