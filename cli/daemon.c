@@ -89,19 +89,21 @@ static od_code databases_fill(const od_options *options, databases *d, od_error 
     return OD_OK;
 }
 
-od_code daemon_open_engine(const od_options *options, bool worker, od_engine **out, od_error *err)
+od_code daemon_open_engine(const od_options *options, daemon_mounts **mounts, od_engine **out, od_error *err)
 {
     const char *memory_limit = od_options_str(options, OD_OPT_MEMORY_LIMIT);
-    const char *extensions = worker ? od_options_str(options, OD_OPT_EXTENSION_DIRECTORY) : "";
+    const char *extensions = mounts ? od_options_str(options, OD_OPT_EXTENSION_DIRECTORY) : "";
     od_engine_lake lake = {.metadata = ""};
     databases d = {0};
     od_engine_options engine;
     od_code rc;
 
     *out = NULL;
-    if (worker)
+    if (mounts)
         OD_TRY(daemon_lake(options, &lake, err));
     OD_TRY(databases_fill(options, &d, err));
+    if (mounts)
+        OD_TRY(daemon_mounts_open(options, d.list, d.count, mounts, err));
     engine = (od_engine_options){
         .databases = d.list,
         .database_count = d.count,
@@ -114,7 +116,8 @@ od_code daemon_open_engine(const od_options *options, bool worker, od_engine **o
         .batch_bytes = od_options_size(options, OD_OPT_BATCH_BYTES),
         .host = od_server_host(),
     };
-    if (worker) {
+    if (mounts) {
+        engine.temp_directory = daemon_mounts_temp(*mounts);
         engine.max_snapshots = (unsigned)od_options_int(options, OD_OPT_MAX_SNAPSHOTS);
         engine.snapshot_idle_ms = od_options_ms(options, OD_OPT_SNAPSHOT_IDLE_TIMEOUT);
     }

@@ -17,9 +17,21 @@ OD_MUST_CHECK od_code daemon_check(const od_options *options, od_option listen_o
 /* The DuckLake of --ducklake-metadata, whose text is empty without one; all is OPTIONS' own. */
 OD_MUST_CHECK od_code daemon_lake(const od_options *options, od_engine_lake *lake, od_error *err);
 
-/* The engine of --db, FILE arguments and the other options of DuckDB; WORKER: the command takes --ducklake-metadata and --max-snapshots,
- * too. */
-OD_MUST_CHECK od_code daemon_open_engine(const od_options *options, bool worker, od_engine **out, od_error *err);
+/* What --storage asks of databases, and the mounts of openduck-fuse that were begun for them. */
+typedef struct daemon_mounts daemon_mounts;
+
+/* With --storage fuse the path of each database, an openduck:// that is mounted here, or a mount that is there, becomes that of its file,
+ * which MOUNTS has. *out is the caller's, also on failure. */
+OD_MUST_CHECK od_code daemon_mounts_open(const od_options *options, od_engine_database *databases, size_t count,
+                                         daemon_mounts **out, od_error *err);
+const char *daemon_mounts_temp(const daemon_mounts *mounts); /* for DuckDB's temporary files; NULL: its own choice */
+/* When nothing of the databases is open any more: unmounts what was begun here, and waits for it. NULL allowed. */
+void daemon_mounts_close(daemon_mounts *mounts);
+
+/* The engine of --db, FILE arguments and the other options of DuckDB. MOUNTS is not NULL for a command that takes those of a worker
+ * (--storage, --ducklake-metadata, --max-snapshots): *mounts is the caller's, also on failure, and closed after the engine. */
+OD_MUST_CHECK od_code daemon_open_engine(const od_options *options, daemon_mounts **mounts, od_engine **out,
+                                         od_error *err);
 
 /* For od_worker_options.on_fatal, on any thread: has daemon_run end the process with EXIT_FAILED. */
 void daemon_fatal(void *unused, const char *why);

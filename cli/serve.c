@@ -97,6 +97,7 @@ int command_serve(const od_options *options)
     };
     od_worker_options with_engine = worker_options;
     od_gateway_options gateway_options;
+    daemon_mounts *mounts = NULL;
     od_engine *engine = NULL;
     od_worker *worker = NULL;
     od_gateway *gateway = NULL;
@@ -110,7 +111,7 @@ int command_serve(const od_options *options)
     OD_TRY(daemon_check(options, OD_OPT_LISTEN, &err));
     OD_TRY(daemon_tls_open(options, &tls, &err));
     OD_TRY(daemon_tokens_open(options, false, false, &tokens, &err));
-    OD_TRY(daemon_open_engine(options, true, &engine, &err));
+    OD_TRY(daemon_open_engine(options, &mounts, &engine, &err));
     with_engine.engine = engine;
     with_engine.tokens = tokens;
     OD_TRY(od_worker_create(&with_engine, &worker, &err));
@@ -131,6 +132,7 @@ out:
     od_tokens_free(tokens);
     observe_free(observer);
     od_engine_close(engine);
+    daemon_mounts_close(mounts);
     if (rc != OD_OK)
         return command_fail("serve", rc, &err);
     od_log(OD_LOG_INFO, "serve", "stopped", "pid=%d", (int)getpid());
@@ -163,7 +165,7 @@ static od_code open_hybrid(const od_options *options, od_engine **out, od_error 
     size_t databases;
 
     if (od_options_bool(options, OD_OPT_HYBRID))
-        return daemon_open_engine(options, false, out, err);
+        return daemon_open_engine(options, NULL, out, err);
     (void)od_options_pairs(options, OD_OPT_DB, &databases);
     return databases == 0 ? OD_OK : od_fail(err, OD_E_INVALID, "a gateway has databases of its own only with --hybrid");
 }

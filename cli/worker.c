@@ -141,6 +141,7 @@ int command_worker(const od_options *options)
     daemon_task task = {0};
     od_tokens *tokens = NULL;
     od_rpc_server_options rpc;
+    daemon_mounts *mounts = NULL;
     od_engine *engine = NULL;
     od_worker *worker = NULL;
     od_error err;
@@ -157,7 +158,7 @@ int command_worker(const od_options *options)
     task.drain = stop_announcing;
     OD_TRY(daemon_tokens_open(options, false, true, &tokens, &err));
     task.tokens = worker_options.tokens = tokens;
-    OD_TRY(daemon_open_engine(options, true, &engine, &err));
+    OD_TRY(daemon_open_engine(options, &mounts, &engine, &err));
     worker_options.engine = engine;
     OD_TRY(od_worker_create(&worker_options, &worker, &err));
     task.withdraw = withdraw_worker;
@@ -182,6 +183,7 @@ out:
     od_tokens_free(tokens);
     observe_free(task.observe);
     od_engine_close(engine);
+    daemon_mounts_close(mounts);
     daemon_tls_close(&tls);
     if (rc != OD_OK)
         return command_fail("worker", rc, &err);

@@ -135,7 +135,7 @@ typedef struct {
     unsigned max_snapshots;     /* open at once; 0: 8 */
     int64_t
         snapshot_idle_ms; /* one that nobody uses is closed after so long; 0: 60,000; negative: when another needs its place */
-    const char *temp_directory; /* what DuckDB spills goes there; NULL: beside the first file, or to its own choice */
+    const char *temp_directory; /* of what DuckDB and results spill; NULL: beside the first file, or their choice */
     uint64_t catalog_version;   /* that it begins with; 0: one that no other instance has */
 } od_engine_options;
 

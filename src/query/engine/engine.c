@@ -288,9 +288,13 @@ static od_code make_pools(od_engine *engine, const od_engine_options *options, o
     return OD_OK;
 }
 
-/* Results that are set aside go beside the first file: it has the room. */
+/* Results that are set aside go beside the first file, as what DuckDB spills: it has the room. */
 static od_code choose_spool_dir(od_engine *engine, const od_engine_options *options, od_error *err)
 {
+    if (options->temp_directory != NULL) {
+        engine->spool_dir = od_strdup(options->temp_directory);
+        return engine->spool_dir != NULL ? OD_OK : od_fail(err, OD_E_NO_MEMORY, "out of memory");
+    }
     for (size_t i = 0; i < options->database_count; i++) {
         const char *path = options->databases[i].path, *slash = strrchr(path, '/');
         if (!is_file(path))
