@@ -4,54 +4,17 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "support/lossy_io.h"
-#include "unit/storage/place.h"
+#include "unit/storage/single.h"
 
-#define LEASE_MS 1000
 #define PAGE 1000U
 
-typedef struct {
-    place p;
-    lossy_io io;
-    od_store *store;
-    od_volume *volume;
-    uint64_t file;
-} fixture;
-
-static od_store *open_another(fixture *f)
-{
-    od_store *store;
-    od_store_ports ports = {.options = place_options(&f->p, LEASE_MS),
-                            .io = &f->io.io,
-                            .clock = place_clock,
-                            .clock_arg = &f->p,
-                            .no_heartbeat = true};
-
-    OK(od_store_open_with(&ports, &store, err));
-    return store;
-}
-
-static void begin(fixture *f)
-{
-    memset(f, 0, sizeof *f);
-    place_begin(&f->p);
-    lossy_begin(&f->io);
-    f->store = open_another(f);
-    OK(od_volume_open(f->store, "db", OD_VOLUME_CREATE, &f->volume, err));
-    OK(od_volume_create(f->volume, "f", &f->file, err));
-}
-
-static void end(fixture *f)
+static void end(single *f)
 {
     OK(od_store_verify(f->store, NULL, NULL, err));
-    OK(od_volume_close(f->volume, err));
-    OK(od_store_close(f->store, err));
-    assert_int_equal(f->io.open_now, 0);
-    lossy_end(&f->io);
-    place_end(&f->p);
+    single_end(f);
 }
 
-static void write_page(fixture *f, unsigned at, unsigned value)
+static void write_page(single *f, unsigned at, unsigned value)
 {
     place_write_page(f->volume, f->file, PAGE, at, value);
 }
@@ -76,7 +39,7 @@ static od_storage_status status(od_store *store, const char *database)
 }
 
 /* N seals, each after the same 10 pages and one of its own; all snapshots are dropped but those that KEPT has room for, the last ones. */
-static void make_layers(fixture *f, unsigned n, char (*kept)[OD_STORAGE_ID_SIZE], unsigned keep)
+static void make_layers(single *f, unsigned n, char (*kept)[OD_STORAGE_ID_SIZE], unsigned keep)
 {
     for (unsigned i = 0; i < n; i++) {
         char snapshot[OD_STORAGE_ID_SIZE];
@@ -100,7 +63,7 @@ static void check_layers(od_volume *volume, uint64_t file, unsigned n)
         check_page(volume, file, 10 + i, i);
 }
 
-static void check_snapshot(fixture *f, const char *snapshot, unsigned n)
+static void check_snapshot(single *f, const char *snapshot, unsigned n)
 {
     od_volume *then;
 
@@ -132,7 +95,7 @@ static int note_merge(void *arg, const od_storage_merge *merge)
 
 static void test_what_nobody_needs_apart_is_merged(void **state)
 {
-    fixture f;
+    single f;
     char kept[2][OD_STORAGE_ID_SIZE];
     seen_merges seen = {0};
     od_storage_status before;
@@ -140,7 +103,7 @@ static void test_what_nobody_needs_apart_is_merged(void **state)
     uint64_t garbage = 1;
 
     (void)state;
-    begin(&f);
+    single_begin(&f, 0);
     make_layers(&f, 20, kept, 2);
     write_page(&f, 100, 100);
     OK(od_volume_sync(f.volume, err));
@@ -182,16 +145,16 @@ static void test_what_nobody_needs_apart_is_merged(void **state)
 /* A writer and a reader elsewhere know nothing of it, and read on in the old layers until they close. */
 static void test_who_has_the_old_layers_open_keeps_them(void **state)
 {
-    fixture f;
+    single f;
     char kept[1][OD_STORAGE_ID_SIZE];
     od_store *elsewhere;
     od_volume *reader;
     uint64_t garbage = 0;
 
     (void)state;
-    begin(&f);
+    single_begin(&f, 0);
     make_layers(&f, 12, kept, 1);
-    elsewhere = open_another(&f);
+    elsewhere = single_open_another(&f);
     OK(od_volume_open_snapshot(elsewhere, kept[0], &reader, err));
     OK(od_store_compact(elsewhere, "db", 1, NULL, NULL, err));
     assert_int_equal(status(elsewhere, "db").layers, 2);
@@ -217,12 +180,12 @@ static void test_who_has_the_old_layers_open_keeps_them(void **state)
 
 static void test_clones_stand_on_the_merged_layer(void **state)
 {
-    fixture f;
+    single f;
     char kept[1][OD_STORAGE_ID_SIZE];
     od_volume *copy;
 
     (void)state;
-    begin(&f);
+    single_begin(&f, 0);
     make_layers(&f, 8, kept, 1);
     OK(od_store_clone(f.store, kept[0], "copy", err));
     OK(od_store_clone(f.store, kept[0], "untouched", err));
@@ -249,7 +212,7 @@ static void test_clones_stand_on_the_merged_layer(void **state)
 /* What was cut, removed and renamed below does not come back, and holes stay. */
 static void test_a_merged_layer_says_all_that_its_layers_did(void **state)
 {
-    fixture f;
+    single f;
     char base[OD_STORAGE_ID_SIZE];
     char snapshot[OD_STORAGE_ID_SIZE];
     uint64_t other;
@@ -260,7 +223,7 @@ static void test_a_merged_layer_says_all_that_its_layers_did(void **state)
     size_t got;
 
     (void)state;
-    begin(&f);
+    single_begin(&f, 0);
     OK(od_volume_create(f.volume, "gone", &other, err));
     OK(od_volume_create(f.volume, "old name", &other, err));
     for (unsigned i = 0; i < 6; i++)
@@ -304,20 +267,20 @@ static void test_a_crash_at_each_point_of_a_merge_loses_nothing(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(points); i++) {
-        fixture f;
+        single f;
         char kept[1][OD_STORAGE_ID_SIZE];
         uint64_t dice = i;
         uint64_t garbage = 1;
 
-        begin(&f);
+        single_begin(&f, 0);
         make_layers(&f, 9, kept, 1);
         f.io.dies_at = points[i];
         assert_int_equal(od_store_compact(f.store, NULL, 1, NULL, NULL, NULL), OD_STORAGE_IO);
         (void)od_volume_close(f.volume, NULL);
         OK(od_store_close(f.store, err));
         lossy_crash(&f.io, &dice);
-        atomic_fetch_add(&f.p.now, LEASE_MS);
-        f.store = open_another(&f);
+        atomic_fetch_add(&f.p.now, SINGLE_LEASE_MS);
+        f.store = single_open_another(&f);
         OK(od_volume_open(f.store, "db", OD_VOLUME_WRITE, &f.volume, err));
         check_layers(f.volume, f.file, 9);
         check_snapshot(&f, kept[0], 9);
@@ -335,13 +298,13 @@ static void test_a_crash_at_each_point_of_a_merge_loses_nothing(void **state)
 
 static void test_a_merge_that_fails_leaves_all_as_it_was(void **state)
 {
-    fixture f;
+    single f;
     char kept[1][OD_STORAGE_ID_SIZE];
     uint64_t garbage = 0;
     long n = 0;
 
     (void)state;
-    begin(&f);
+    single_begin(&f, 0);
     make_layers(&f, 9, kept, 1);
     for (;; n++) {
         od_storage_code rc;
@@ -373,22 +336,22 @@ static int refuse(void *arg, const od_storage_merge *merge)
 
 static int sleep_too_long(void *arg, const od_storage_merge *merge)
 {
-    fixture *f = arg;
+    single *f = arg;
 
     if (!merge->done)
-        atomic_fetch_add(&f->p.now, LEASE_MS);
+        atomic_fetch_add(&f->p.now, SINGLE_LEASE_MS);
     return 0;
 }
 
 /* A merge that was stopped for longer than its pin lives may have lost what it read: it changes nothing. */
 static void test_a_merge_ends_with_its_caller_or_its_pin(void **state)
 {
-    fixture f;
+    single f;
     char kept[1][OD_STORAGE_ID_SIZE];
     int asked = 0;
 
     (void)state;
-    begin(&f);
+    single_begin(&f, 0);
     make_layers(&f, 9, kept, 1);
     OK(od_store_compact(f.store, NULL, 1, refuse, &asked, err));
     assert_int_equal(asked, 1);
@@ -419,14 +382,14 @@ static int collect(void *arg, const od_storage_merge *merge)
 
 static void test_gc_spares_what_a_merge_reads_and_makes(void **state)
 {
-    fixture f;
+    single f;
     char kept[1][OD_STORAGE_ID_SIZE];
     collector c = {0};
 
     (void)state;
-    begin(&f);
+    single_begin(&f, 0);
     make_layers(&f, 9, kept, 1);
-    c.elsewhere = open_another(&f);
+    c.elsewhere = single_open_another(&f);
     OK(od_store_compact(f.store, NULL, 1, collect, &c, err));
     assert_true(c.collections > 0);
     OK(od_store_close(c.elsewhere, err));
@@ -439,7 +402,7 @@ static void test_gc_spares_what_a_merge_reads_and_makes(void **state)
 /* Whose pin has ended may find its layers gone. That is no damage, and it is told so. */
 static void test_a_reader_that_slept_too_long_is_told_to_reopen(void **state)
 {
-    fixture f;
+    single f;
     char kept[1][OD_STORAGE_ID_SIZE];
     od_store *elsewhere;
     od_volume *reader;
@@ -449,12 +412,12 @@ static void test_a_reader_that_slept_too_long_is_told_to_reopen(void **state)
     od_storage_code rc = OD_STORAGE_OK;
 
     (void)state;
-    begin(&f);
-    elsewhere = open_another(&f);
+    single_begin(&f, 0);
+    elsewhere = single_open_another(&f);
     make_layers(&f, 80, kept, 1); /* more than stay open */
     OK(od_volume_open_snapshot(elsewhere, kept[0], &reader, err));
     OK(od_volume_close(f.volume, err));
-    atomic_fetch_add(&f.p.now, LEASE_MS);
+    atomic_fetch_add(&f.p.now, SINGLE_LEASE_MS);
     OK(od_store_compact(f.store, NULL, 1, NULL, NULL, err));
     for (unsigned i = 0; i < 80 && rc == OD_STORAGE_OK; i++)
         rc = od_volume_read(reader, f.file, (10 + i) * PAGE, page, sizeof page, &got, &e);
@@ -471,12 +434,12 @@ static void test_a_reader_that_slept_too_long_is_told_to_reopen(void **state)
 static void test_frozen_and_wasteful_layers_are_written_anew(void **state)
 {
     static uint8_t block[200000];
-    fixture f;
+    single f;
     char snapshot[OD_STORAGE_ID_SIZE];
     od_storage_status before;
 
     (void)state;
-    begin(&f);
+    single_begin(&f, 0);
     for (int i = 0; i < 20; i++) {
         memset(block, i, sizeof block);
         OK(od_volume_write(f.volume, f.file, 0, block, sizeof block, err));
@@ -496,8 +459,8 @@ static void test_frozen_and_wasteful_layers_are_written_anew(void **state)
         (void)od_volume_close(f.volume, NULL);
         OK(od_store_close(f.store, err));
         f.io.dead = false;
-        atomic_fetch_add(&f.p.now, LEASE_MS);
-        f.store = open_another(&f);
+        atomic_fetch_add(&f.p.now, SINGLE_LEASE_MS);
+        f.store = single_open_another(&f);
         OK(od_volume_open(f.store, "db", OD_VOLUME_WRITE, &f.volume, err));
     }
     assert_int_equal(status(f.store, "db").layers, 5);
@@ -511,12 +474,12 @@ static void test_frozen_and_wasteful_layers_are_written_anew(void **state)
 /* Seals whose snapshots go leave a number of layers that grows with the logarithm of what was written. */
 static void test_layers_stay_few(void **state)
 {
-    fixture f;
+    single f;
     od_storage_status last = {0};
     static uint8_t block[300000];
 
     (void)state;
-    begin(&f);
+    single_begin(&f, 0);
     for (unsigned i = 0; i < 40; i++) {
         char snapshot[OD_STORAGE_ID_SIZE];
 

@@ -226,8 +226,7 @@ static int die(void *ctx, const char *name)
 static od_store *open_fragile(place *p, od_io *io)
 {
     od_store *store = NULL;
-    od_store_ports ports = {
-        .options = place_options(p, LEASE_MS), .io = io, .clock = place_clock, .clock_arg = p, .no_heartbeat = true};
+    od_store_ports ports = place_ports(p, LEASE_MS, io);
 
     *io = *od_io_posix();
     io->point = die;

@@ -18,11 +18,9 @@ static void open_stores(fixture *f, bool heartbeat)
 {
     place_begin(&f->p);
     for (int i = 0; i < 2; i++) {
-        od_store_ports ports = {.options = place_options(&f->p, heartbeat ? 30 : LEASE_MS),
-                                .clock = place_clock,
-                                .clock_arg = &f->p,
-                                .no_heartbeat = !heartbeat || i == 1};
+        od_store_ports ports = place_ports(&f->p, heartbeat ? 30 : LEASE_MS, NULL);
 
+        ports.no_heartbeat = !heartbeat || i == 1;
         OK(od_store_open_with(&ports, &f->store[i], err));
     }
 }
@@ -98,6 +96,7 @@ static void test_a_record_that_failed_is_not_written_over(void **state)
 {
     fixture f;
     lossy_io io;
+    od_store_ports ports;
     od_store *store;
     od_volume *old;
     successor s = {.f = &f};
@@ -109,12 +108,8 @@ static void test_a_record_that_failed_is_not_written_over(void **state)
     (void)state;
     open_stores(&f, false);
     lossy_begin(&io);
-    OK(od_store_open_with(&(od_store_ports){.options = place_options(&f.p, LEASE_MS),
-                                            .io = &io.io,
-                                            .clock = place_clock,
-                                            .clock_arg = &f.p,
-                                            .no_heartbeat = true},
-                          &store, err));
+    ports = place_ports(&f.p, LEASE_MS, &io.io);
+    OK(od_store_open_with(&ports, &store, err));
     OK(od_volume_open(store, "db", OD_VOLUME_CREATE, &old, err));
     OK(od_volume_create(old, "f", &file, err));
     OK(od_volume_write(old, file, 0, "first", 5, err));
@@ -146,6 +141,7 @@ static void test_a_writer_goes_on_after_a_record_failed(void **state)
 {
     fixture f;
     lossy_io io;
+    od_store_ports ports;
     od_store *store;
     od_volume *volume;
     uint64_t file;
@@ -153,12 +149,8 @@ static void test_a_writer_goes_on_after_a_record_failed(void **state)
     (void)state;
     open_stores(&f, false);
     lossy_begin(&io);
-    OK(od_store_open_with(&(od_store_ports){.options = place_options(&f.p, LEASE_MS),
-                                            .io = &io.io,
-                                            .clock = place_clock,
-                                            .clock_arg = &f.p,
-                                            .no_heartbeat = true},
-                          &store, err));
+    ports = place_ports(&f.p, LEASE_MS, &io.io);
+    OK(od_store_open_with(&ports, &store, err));
     OK(od_volume_open(store, "db", OD_VOLUME_CREATE, &volume, err));
     for (int i = 0; i < 3; i++) { /* the first ends a layer with nothing in it */
         io.write_fails_in = 0;

@@ -60,11 +60,7 @@ static void forget_states(model *m)
 
 static void open_store(model *m)
 {
-    od_store_ports ports = {.options = place_options(&m->p, LEASE_MS),
-                            .io = &m->io.io,
-                            .clock = place_clock,
-                            .clock_arg = &m->p,
-                            .no_heartbeat = true};
+    od_store_ports ports = place_ports(&m->p, LEASE_MS, &m->io.io);
 
     OK(od_store_open_with(&ports, &m->store, err));
     OK(od_volume_open(m->store, m->database, OD_VOLUME_CREATE, &m->volume, err));

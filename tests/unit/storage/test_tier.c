@@ -215,13 +215,12 @@ static void test_a_crash_leaves_nothing_far_away_for_ever(void **state)
         far_store f;
         lossy_io io;
         uint64_t dice = i + 1;
-        od_store_ports ports = {.io = &io.io, .clock = place_clock, .no_heartbeat = true};
+        od_store_ports ports;
         int most;
 
         far_begin(&f, "directory");
         lossy_begin(&io);
-        ports.clock_arg = &f.p;
-        ports.options = place_options(&f.p, FAR_LEASE_MS);
+        ports = place_ports(&f.p, FAR_LEASE_MS, &io.io);
         OK(od_store_open_with(&ports, &f.store, err));
         OK(od_volume_open(f.store, "db", OD_VOLUME_CREATE, &f.volume, err));
         far_write_three(&f, 50000);

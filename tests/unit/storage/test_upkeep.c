@@ -4,54 +4,9 @@
 #include <dirent.h>
 #include <pthread.h>
 
-#include "support/lossy_io.h"
-#include "unit/storage/place.h"
+#include "unit/storage/single.h"
 
-#define LEASE_MS 1000
-
-typedef struct {
-    place p;
-    lossy_io io;
-    od_store *store;
-    od_volume *volume;
-    uint64_t file;
-} fixture;
-
-static void open_store(fixture *f)
-{
-    od_store_ports ports = {.options = place_options(&f->p, LEASE_MS),
-                            .io = &f->io.io,
-                            .clock = place_clock,
-                            .clock_arg = &f->p,
-                            .no_heartbeat = true};
-
-    OK(od_store_open_with(&ports, &f->store, err));
-    OK(od_volume_open(f->store, "db", OD_VOLUME_CREATE, &f->volume, err));
-}
-
-static void begin(fixture *f)
-{
-    memset(f, 0, sizeof *f);
-    place_begin(&f->p);
-    lossy_begin(&f->io);
-    open_store(f);
-    OK(od_volume_create(f->volume, "f", &f->file, err));
-}
-
-static void close_store(fixture *f)
-{
-    OK(od_volume_close(f->volume, err));
-    OK(od_store_close(f->store, err));
-}
-
-static void end(fixture *f)
-{
-    close_store(f);
-    lossy_end(&f->io);
-    place_end(&f->p);
-}
-
-static void seal(fixture *f, const char *text, char *snapshot)
+static void seal(single *f, const char *text, char *snapshot)
 {
     OK(od_volume_write(f->volume, f->file, 0, text, strlen(text), err));
     OK(od_volume_seal(f->volume, snapshot, err));
@@ -67,7 +22,7 @@ static void expect(od_volume *volume, uint64_t file, const char *text)
     assert_memory_equal(out, text, got);
 }
 
-static int count_layers(const fixture *f)
+static int count_layers(const single *f)
 {
     char path[128];
     DIR *dir;
@@ -102,7 +57,7 @@ static int note_garbage(void *arg, const od_storage_garbage *garbage)
 /* The garbage is the layer of a writer that died before it used it. */
 static void test_gc_takes_what_nobody_reaches_and_tells_first(void **state)
 {
-    fixture f;
+    single f;
     char snapshot[OD_STORAGE_ID_SIZE];
     seen_garbage dry = {0};
     seen_garbage wet = {0};
@@ -111,7 +66,7 @@ static void test_gc_takes_what_nobody_reaches_and_tells_first(void **state)
     int layers;
 
     (void)state;
-    begin(&f);
+    single_begin(&f, 0);
     seal(&f, "one", snapshot);
     OK(od_store_gc(f.store, 0, note_garbage, &dry, &bytes, err));
     assert_int_equal(dry.count, 0);
@@ -121,8 +76,8 @@ static void test_gc_takes_what_nobody_reaches_and_tells_first(void **state)
     OK(od_store_close(f.store, err));
     f.io.dead = false;
     f.io.dies_at = NULL;
-    atomic_fetch_add(&f.p.now, LEASE_MS);
-    open_store(&f);
+    atomic_fetch_add(&f.p.now, SINGLE_LEASE_MS);
+    single_open(&f);
 
     layers = count_layers(&f);
     OK(od_store_gc(f.store, 1, note_garbage, &dry, &bytes, err));
@@ -140,7 +95,7 @@ static void test_gc_takes_what_nobody_reaches_and_tells_first(void **state)
     expect(reader, f.file, "one");
     OK(od_volume_close(reader, err));
     OK(od_store_verify(f.store, NULL, NULL, err));
-    end(&f);
+    single_end(&f);
 }
 
 static void test_gc_goes_on_after_a_crash(void **state)
@@ -149,10 +104,10 @@ static void test_gc_goes_on_after_a_crash(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(points); i++) {
-        fixture f;
+        single f;
         seen_garbage seen = {0};
 
-        begin(&f);
+        single_begin(&f, 0);
         seal(&f, "kept", NULL);
         f.io.dies_at = "advance.made";
         assert_int_equal(od_volume_seal(f.volume, NULL, NULL), OD_STORAGE_IO);
@@ -160,8 +115,8 @@ static void test_gc_goes_on_after_a_crash(void **state)
         OK(od_store_close(f.store, err));
         f.io.dead = false;
         f.io.dies_at = NULL;
-        atomic_fetch_add(&f.p.now, LEASE_MS);
-        open_store(&f);
+        atomic_fetch_add(&f.p.now, SINGLE_LEASE_MS);
+        single_open(&f);
         f.io.dies_at = points[i];
         assert_int_equal(od_store_gc(f.store, 0, NULL, NULL, NULL, NULL), OD_STORAGE_IO);
         f.io.dead = false;
@@ -173,7 +128,7 @@ static void test_gc_goes_on_after_a_crash(void **state)
         OK(od_store_gc(f.store, 1, note_garbage, &seen, NULL, err));
         assert_int_equal(seen.count, 0);
         OK(od_store_verify(f.store, NULL, NULL, err));
-        end(&f);
+        single_end(&f);
     }
 }
 
@@ -198,7 +153,7 @@ static int note_check(void *arg, const od_storage_check *check)
 /* Flips a bit of each byte of the only sealed layer in turn. */
 static void test_no_damaged_byte_is_returned(void **state)
 {
-    fixture f;
+    single f;
     seen_checks seen = {0};
     char snapshot[OD_STORAGE_ID_SIZE];
     char path[256] = "";
@@ -207,7 +162,7 @@ static void test_no_damaged_byte_is_returned(void **state)
     long size = 0;
 
     (void)state;
-    begin(&f);
+    single_begin(&f, 0);
     seal(&f, "precious", snapshot);
     OK(od_store_verify(f.store, note_check, &seen, err));
     assert_int_equal(seen.layers, 2);
@@ -258,27 +213,27 @@ static void test_no_damaged_byte_is_returned(void **state)
     assert_int_equal(seen.damaged, size);
     assert_non_null(strstr(seen.problem, "at byte"));
     OK(od_store_verify(f.store, NULL, NULL, err));
-    end(&f);
+    single_end(&f);
 }
 
 static void test_a_missing_layer_is_told(void **state)
 {
-    fixture f;
+    single f;
     char path[128];
     od_storage_error e = {0};
     DIR *dir;
 
     (void)state;
-    begin(&f);
+    single_begin(&f, 0);
     seal(&f, "precious", NULL);
-    close_store(&f);
+    single_close(&f);
     snprintf(path, sizeof path, "%s/layers", f.p.directory);
     dir = opendir(path);
     for (const struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir))
         if (entry->d_name[0] != '.')
             (void)unlinkat(dirfd(dir), entry->d_name, 0);
     closedir(dir);
-    place_open(&f.p, LEASE_MS, &f.store);
+    place_open(&f.p, SINGLE_LEASE_MS, &f.store);
     assert_int_equal(od_volume_open(f.store, "db", OD_VOLUME_WRITE, &f.volume, &e), OD_STORAGE_CORRUPT);
     assert_non_null(strstr(e.message, "missing"));
     /* The lease that it had for a moment is not in the way. */
@@ -292,7 +247,7 @@ static void test_a_missing_layer_is_told(void **state)
 /* ---- Threads ---- */
 
 typedef struct {
-    fixture *f;
+    single *f;
     uint8_t number;
     atomic_bool *stop;
 } worker;
@@ -335,7 +290,7 @@ static void *read_pages(void *arg)
 
 static void test_threads_share_a_volume(void **state)
 {
-    fixture f;
+    single f;
     pthread_t writers[3];
     pthread_t reader;
     worker of[3];
@@ -345,7 +300,7 @@ static void test_threads_share_a_volume(void **state)
     size_t got;
 
     (void)state;
-    begin(&f);
+    single_begin(&f, 0);
     assert_int_equal(pthread_create(&reader, NULL, read_pages, &watch), 0);
     for (uint8_t i = 0; i < COUNT(writers); i++) {
         of[i] = (worker){.f = &f, .number = i};
@@ -355,8 +310,8 @@ static void test_threads_share_a_volume(void **state)
         pthread_join(writers[i], NULL);
     atomic_store(&stop, true);
     pthread_join(reader, NULL);
-    close_store(&f);
-    open_store(&f);
+    single_close(&f);
+    single_open(&f);
     for (uint64_t i = 0; i < COUNT(writers); i++) {
         OK(od_volume_read(f.volume, f.file, i * sizeof page, page, sizeof page, &got, err));
         assert_int_equal(got, sizeof page);
@@ -364,7 +319,7 @@ static void test_threads_share_a_volume(void **state)
         assert_int_equal(page[sizeof page - 1], 60);
     }
     OK(od_store_verify(f.store, NULL, NULL, err));
-    end(&f);
+    single_end(&f);
 }
 
 int main(int argc, char **argv)
