@@ -10,7 +10,7 @@
 #include "base/banned.h"
 
 /* How long a scan that is given up may take to hand its session back. */
-enum { CANCEL_MS = 2000 };
+enum { CANCEL_MS = 2000, AHEAD_MAX = 4 };
 
 /* ---- ticks ---- */
 
@@ -26,20 +26,37 @@ static od_code write_msg(od_vgi_scan *scan, od_msg *msg, const od_vgi_wait *wait
     return rc;
 }
 
-/* A wish for a batch or, with CANCEL, for none; the first one opens the input stream. */
-static od_code tick(od_vgi_scan *scan, unsigned parts, bool cancel, const od_vgi_wait *wait, od_error *err)
+static od_code add_tick(od_vgi_scan *scan, bool cancel, od_error *err)
 {
     static const void *no_buffers[1];
     const od_ipc_pair pair = {od_slice_str("vgi_rpc.cancel"), od_slice_str("1")};
     struct ArrowArray nothing = {.n_buffers = 1, .buffers = no_buffers, .release = keep_nothing};
-    od_msg *msg;
-    od_code rc = od_ipc_writer_add_with(scan->ticks, &nothing, &pair, cancel ? 1 : 0, err);
 
-    if (rc == OD_OK)
-        rc = od_ipc_writer_flush_part(scan->ticks, parts, &msg, err);
-    if (rc == OD_OK)
-        rc = write_msg(scan, msg, wait, err);
-    scan->asked = rc == OD_OK && !cancel;
+    return od_ipc_writer_add_with(scan->ticks, &nothing, &pair, cancel ? 1 : 0, err);
+}
+
+static od_code send_ticks(od_vgi_scan *scan, unsigned parts, const od_vgi_wait *wait, od_error *err)
+{
+    od_msg *msg;
+    od_code rc = od_ipc_writer_flush_part(scan->ticks, parts, &msg, err);
+
+    return rc == OD_OK ? write_msg(scan, msg, wait, err) : rc;
+}
+
+/* Wishes for batches, so that the worker makes the next ones while one is used: one ahead at first, some once the scan goes on. */
+static od_code wish(od_vgi_scan *scan, unsigned parts, const od_vgi_wait *wait, od_error *err)
+{
+    size_t ahead = 1 + scan->batches / 4;
+    od_code rc = OD_OK;
+
+    if (ahead > AHEAD_MAX)
+        ahead = AHEAD_MAX;
+    if (scan->pending > ahead / 2)
+        return OD_OK;
+    for (; scan->pending < ahead; scan->pending++)
+        OD_TRY(add_tick(scan, false, err));
+    OD_TRY(send_ticks(scan, parts, wait, err));
+out:
     return rc;
 }
 
@@ -179,7 +196,7 @@ static od_code start(od_vgi_scan *scan, const od_vgi_scan *first, od_error *err)
         scan->broken = false;
     if (rc != OD_OK)
         goto out;
-    OD_TRY(tick(scan, OD_IPC_PART_SCHEMA, false, &wait, err));
+    OD_TRY(wish(scan, OD_IPC_PART_SCHEMA, &wait, err));
     scan->broken = false;
 out:
     od_msg_unref(request);
@@ -332,8 +349,6 @@ od_code od_vgi_scan_next(od_vgi_scan *scan, struct ArrowArray *out, od_error *er
         return OD_OK;
     if (scan->vgi->fetcher != NULL)
         return od_vgi_scan_http_next(scan, out, err);
-    if (!scan->asked)
-        OD_TRY(tick(scan, 0, false, &wait, err));
     OD_TRY(od_vgi_stream_next(&scan->stream, &wait, out, err));
     OD_TRY(od_vgi_scan_check_schema(scan, err));
     if (out->release == NULL) {
@@ -342,8 +357,9 @@ od_code od_vgi_scan_next(od_vgi_scan *scan, struct ArrowArray *out, od_error *er
             od_error_prefix(err, "vgi scan");
         return rc;
     }
-    /* The worker makes the next batch while this one is used. */
-    OD_TRY(tick(scan, 0, false, &wait, err));
+    scan->pending -= scan->pending > 0;
+    scan->batches++;
+    OD_TRY(wish(scan, 0, &wait, err));
 out:
     if (rc != OD_OK) {
         scan->over = scan->broken = true;
@@ -359,8 +375,10 @@ static od_code drain(od_vgi_scan *scan)
 {
     const od_vgi_wait wait = {od_deadline_in_ms(CANCEL_MS), {NULL, NULL}};
     struct ArrowArray array;
-    od_code rc = tick(scan, 0, true, &wait, NULL);
+    od_code rc = add_tick(scan, true, NULL);
 
+    if (rc == OD_OK)
+        rc = send_ticks(scan, 0, &wait, NULL);
     while (rc == OD_OK && !scan->stream.ended) {
         rc = od_vgi_stream_next(&scan->stream, &wait, &array, NULL);
         if (array.release != NULL)

@@ -19,9 +19,10 @@ struct od_vgi_scan {
     od_buf execution, init_opaque; /* what another stream of the same rows sends */
     od_msg *filters;               /* as they are sent, or NULL */
     size_t filter_count;
+    size_t pending; /* ticks that are not answered yet */
+    size_t batches; /* that came */
     int64_t max_workers;
     od_fetched answer; /* over HTTP: what is read */
-    bool asked;        /* a tick is on its way */
     bool checked;      /* the stream's schema is the bound one */
     bool broken;       /* the session cannot be used again */
     bool over;         /* the end, or an error, was told */

@@ -174,24 +174,49 @@ static od_code lost(od_vgi_link *link, od_error *err)
 
 /* ---- bytes ---- */
 
-od_code od_vgi_link_read(od_vgi_link *link, void *to, size_t len, const od_vgi_wait *wait, od_error *err)
+/* Waits until there is something, and reads no more than SIZE of it; *n is at least 1. */
+static od_code read_some(od_vgi_link *link, uint8_t *to, size_t size, const od_vgi_wait *wait, size_t *n, od_error *err)
 {
-    uint8_t *at = to;
+    for (;;) {
+        ssize_t got = read(link->in, to, size);
 
-    while (len > 0) {
-        ssize_t n = read(link->in, at, len);
-
-        if (n > 0) {
-            at += n;
-            len -= (size_t)n;
-        } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+        if (got > 0) {
+            *n = (size_t)got;
+            return OD_OK;
+        }
+        if (got == 0 || (errno != EAGAIN && errno != EINTR))
             return lost(link, err);
-        } else if (errno == EAGAIN) {
+        if (errno == EAGAIN) {
             od_code rc = od_vgi_link_wait(link, link->in, POLLIN, wait, err);
 
             if (rc != OD_OK)
                 return rc;
         }
+    }
+}
+
+od_code od_vgi_link_read(od_vgi_link *link, void *to, size_t len, const od_vgi_wait *wait, od_error *err)
+{
+    uint8_t *at = to;
+
+    while (len > 0) {
+        size_t n = link->ahead_len < len ? link->ahead_len : len;
+        od_code rc = OD_OK;
+
+        if (n > 0) {
+            memcpy(at, link->ahead + link->ahead_at, n);
+            link->ahead_at += n;
+            link->ahead_len -= n;
+        } else if (len >= OD_VGI_AHEAD) {
+            rc = read_some(link, at, len, wait, &n, err);
+        } else {
+            link->ahead_at = 0;
+            rc = read_some(link, link->ahead, OD_VGI_AHEAD, wait, &link->ahead_len, err);
+        }
+        if (rc != OD_OK)
+            return rc;
+        at += n;
+        len -= n;
     }
     return OD_OK;
 }
@@ -241,7 +266,7 @@ bool od_vgi_link_usable(od_vgi_link *link)
     struct pollfd item = {.fd = link->in, .events = POLLIN};
 
     od_vgi_link_drain(link);
-    return !link->ended && poll(&item, 1, 0) == 0;
+    return !link->ended && link->ahead_len == 0 && poll(&item, 1, 0) == 0;
 }
 
 int64_t od_vgi_link_pid(const od_vgi_link *link)

@@ -6,7 +6,7 @@
 
 #include "vgi/transport.h"
 
-enum { OD_VGI_TAIL = 4096 };
+enum { OD_VGI_TAIL = 4096, OD_VGI_AHEAD = 65536 };
 
 struct od_vgi_link {
     int in, out; /* what is read and written; of a socket the same */
@@ -15,7 +15,9 @@ struct od_vgi_link {
     pid_t pid;   /* leader of its session; -1: a socket, or gone */
     int status;  /* of waitpid, once it is gone */
     bool ended;
-    char shown[80]; /* what it is, for messages */
+    char shown[80];              /* what it is, for messages */
+    size_t ahead_at, ahead_len;  /* what was read and not asked for yet */
+    uint8_t ahead[OD_VGI_AHEAD]; /* many small reads are one */
     size_t tail_len;
     char tail[OD_VGI_TAIL]; /* the end of stderr */
 };
