@@ -14,6 +14,21 @@ static void need_s3(void)
         skip();
 }
 
+/* A store whose bucket is behind PROXY. */
+static void begin_behind(far_store *f, fault_proxy *proxy, od_storage_options *options)
+{
+    far_begin(f, far_kind());
+    fault_proxy_begin(proxy, getenv("OPENDUCK_TEST_S3"));
+    *options = place_options(&f->p, FAR_LEASE_MS);
+    options->s3_endpoint = proxy->url;
+}
+
+static void end_behind(far_store *f, fault_proxy *proxy)
+{
+    fault_proxy_end(proxy);
+    place_end(&f->p);
+}
+
 static void test_a_store_that_is_down_hinders_no_seal(void **state)
 {
     far_store f;
@@ -23,10 +38,7 @@ static void test_a_store_that_is_down_hinders_no_seal(void **state)
 
     (void)state;
     need_s3();
-    far_begin(&f, far_kind());
-    fault_proxy_begin(&proxy, getenv("OPENDUCK_TEST_S3"));
-    options = place_options(&f.p, FAR_LEASE_MS);
-    options.s3_endpoint = proxy.url;
+    begin_behind(&f, &proxy, &options);
     options.tier = 1;
     fault_proxy_set(&proxy, FAULT_503, 0, 1000000);
     far_open(&f, &options, OD_VOLUME_CREATE);
@@ -44,8 +56,7 @@ static void test_a_store_that_is_down_hinders_no_seal(void **state)
         usleep(2000);
     }
     far_close(&f);
-    fault_proxy_end(&proxy);
-    place_end(&f.p);
+    end_behind(&f, &proxy);
 }
 
 /* FAULT at the request number AT, while layers of SIZE bytes are sent and read. False: there were fewer requests. */
@@ -61,10 +72,7 @@ static bool disturb(fault_kind fault, int at, size_t size)
     bool reached;
 
     assert_true(out != NULL && want != NULL);
-    far_begin(&f, far_kind());
-    fault_proxy_begin(&proxy, getenv("OPENDUCK_TEST_S3"));
-    options = place_options(&f.p, FAR_LEASE_MS);
-    options.s3_endpoint = proxy.url;
+    begin_behind(&f, &proxy, &options);
     options.s3_timeout_ms = fault == FAULT_HALF || fault == FAULT_DRIP ? 1000 : 20000;
     options.s3_part_bytes = FAR_PART;
     far_open(&f, &options, OD_VOLUME_CREATE);
@@ -83,8 +91,7 @@ static bool disturb(fault_kind fault, int at, size_t size)
     fault_proxy_set(&proxy, FAULT_NONE, 0, 0);
     far_check_three(&f, f.store, size);
     far_close(&f);
-    fault_proxy_end(&proxy);
-    place_end(&f.p);
+    end_behind(&f, &proxy);
     free(out);
     free(want);
     return reached;
@@ -179,10 +186,7 @@ static void test_what_lasts_is_an_error_that_says_so(void **state)
 
     (void)state;
     need_s3();
-    far_begin(&f, far_kind());
-    fault_proxy_begin(&proxy, getenv("OPENDUCK_TEST_S3"));
-    options = place_options(&f.p, FAR_LEASE_MS);
-    options.s3_endpoint = proxy.url;
+    begin_behind(&f, &proxy, &options);
     far_open(&f, &options, OD_VOLUME_CREATE);
     far_write_three(&f, BIG);
     OK(od_store_tier(f.store, NULL, NULL, err));
@@ -192,8 +196,7 @@ static void test_what_lasts_is_an_error_that_says_so(void **state)
     OK(od_store_open_options(&options, &f.store, err));
     far_check_three(&f, f.store, BIG);
     OK(od_store_close(f.store, err));
-    fault_proxy_end(&proxy);
-    place_end(&f.p);
+    end_behind(&f, &proxy);
 }
 
 /* Bytes of another place: whatever the server says of them, they are no data. */
@@ -206,10 +209,7 @@ static void test_bytes_that_stay_wrong_are_damage(void **state)
 
     (void)state;
     need_s3();
-    far_begin(&f, far_kind());
-    fault_proxy_begin(&proxy, getenv("OPENDUCK_TEST_S3"));
-    options = place_options(&f.p, FAR_LEASE_MS);
-    options.s3_endpoint = proxy.url;
+    begin_behind(&f, &proxy, &options);
     far_open(&f, &options, OD_VOLUME_CREATE);
     far_write_three(&f, BIG);
     OK(od_store_tier(f.store, NULL, NULL, err));
@@ -232,8 +232,7 @@ static void test_bytes_that_stay_wrong_are_damage(void **state)
         assert_memory_equal(out, want, sizeof want);
         far_close(&f);
     }
-    fault_proxy_end(&proxy);
-    place_end(&f.p);
+    end_behind(&f, &proxy);
 }
 
 int main(int argc, char **argv)

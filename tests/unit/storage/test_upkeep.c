@@ -12,16 +12,6 @@ static void seal(single *f, const char *text, char *snapshot)
     OK(od_volume_seal(f->volume, snapshot, err));
 }
 
-static void expect(od_volume *volume, uint64_t file, const char *text)
-{
-    char out[64];
-    size_t got;
-
-    OK(od_volume_read(volume, file, 0, out, sizeof out, &got, err));
-    assert_int_equal(got, strlen(text));
-    assert_memory_equal(out, text, got);
-}
-
 static int count_layers(const single *f)
 {
     char path[128];
@@ -92,7 +82,7 @@ static void test_gc_takes_what_nobody_reaches_and_tells_first(void **state)
     assert_int_equal(wet.count, dry.count);
     assert_int_equal(bytes, 0);
     OK(od_volume_open_snapshot(f.store, snapshot, &reader, err));
-    expect(reader, f.file, "one");
+    check_text(reader, f.file, "one");
     OK(od_volume_close(reader, err));
     OK(od_store_verify(f.store, NULL, NULL, err));
     single_end(&f);
@@ -121,7 +111,7 @@ static void test_gc_goes_on_after_a_crash(void **state)
         assert_int_equal(od_store_gc(f.store, 0, NULL, NULL, NULL, NULL), OD_STORAGE_IO);
         f.io.dead = false;
         f.io.dies_at = NULL;
-        expect(f.volume, f.file, "kept");
+        check_text(f.volume, f.file, "kept");
         OK(od_store_gc(f.store, 0, note_garbage, &seen, NULL, err));
         assert_true(seen.count > 0);
         seen.count = 0;
