@@ -1,5 +1,6 @@
 #include "openduck/catalog.hpp"
 
+#include "openduck/refresh.hpp"
 #include "openduck/schema.hpp"
 #include "openduck/transaction.hpp"
 
@@ -121,7 +122,10 @@ void OpenDuckCatalog::ScanSchemas(ClientContext &context, std::function<void(Sch
 		snapshot = OpenDuckTransaction::Get(context, *this).Glance(context);
 	} catch (IOException &) {
 		// "Did you mean" goes through all databases, also for a local name. A server that is away must not take the place of
-		// that error. Lists of tables have asked the server before they come here, see refresh.cpp.
+		// that error; but a list of tables without this database would be wrong.
+		if (ListsDatabases(context)) {
+			throw;
+		}
 		return;
 	}
 	for (auto &schema : snapshot->Schemas()) {

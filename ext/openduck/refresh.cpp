@@ -98,6 +98,7 @@ public:
 
 	void QueryBegin(ClientContext &context) override {
 		executing = false;
+		listing = false;
 		if (info->attached == 0) {
 			return;
 		}
@@ -108,6 +109,7 @@ public:
 
 	void QueryEnd(ClientContext &context, optional_ptr<ErrorData> error) override {
 		executing = false;
+		listing = false;
 		if (info->attached == 0 || !context.transaction.HasActiveTransaction() ||
 		    !ValidChecker::IsInvalidated(context.ActiveTransaction())) {
 			return;
@@ -198,6 +200,10 @@ public:
 		return Check(context, callback.prepared_statement);
 	}
 
+	bool Lists() const {
+		return listing;
+	}
+
 private:
 	//! DuckDB says so itself, but not of statements that are bound again at every use, as those with a remote scan are.
 	static void RequireAttached(ClientContext &context, PreparedStatementData &prepared) {
@@ -220,7 +226,8 @@ private:
 		}
 		BeginRemoteWrites(context, prepared.physical_plan->Root(), prepared.properties);
 		auto transactions = Involved(context, prepared);
-		if (HasListing(prepared.physical_plan->Root())) {
+		listing = HasListing(prepared.physical_plan->Root());
+		if (listing) {
 			RefreshListed(context, transactions);
 		}
 		bool stale = false;
@@ -341,6 +348,8 @@ private:
 	shared_ptr<ForwardState> forward;
 	//! Between OnExecutePrepared and the statement's end.
 	bool executing = false;
+	//! From when the statement is bound to its end: it shows what all databases hold.
+	atomic<bool> listing {false};
 };
 
 class RefreshCallback : public ExtensionCallback {
@@ -362,6 +371,11 @@ private:
 };
 
 } // namespace
+
+bool ListsDatabases(ClientContext &context) {
+	auto state = context.registered_state->Get<RefreshState>(STATE_NAME);
+	return state && state->Lists();
+}
 
 void RegisterRefresh(DatabaseInstance &db, shared_ptr<OpenDuckStorageInfo> info) {
 	auto callback = make_shared_ptr<RefreshCallback>(info);

@@ -615,12 +615,15 @@ class TcpProxy:
 
 
 class RecordingProxy:
-    """A gRPC proxy that writes down every request on its way to the server."""
+    """A gRPC proxy that writes down every request on its way to the server.
+
+    refuses: takes a request's bytes; what it is true of does not go on and is answered with UNAVAILABLE."""
 
     def __init__(self, url):
         self.channel = grpc.insecure_channel(url.removeprefix("http://"), options=CHANNEL_OPTIONS)
         self.requests = []  # (method, bytes)
         self.bytes_down = 0
+        self.refuses = lambda request: False
         self.lock = threading.Lock()
         self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(32), options=CHANNEL_OPTIONS)
         self.server.add_generic_rpc_handlers((_Relay(self),))
@@ -662,6 +665,8 @@ class _Relay(grpc.GenericRpcHandler):
         def handle(request, context):
             with proxy.lock:
                 proxy.requests.append((method, request))
+            if proxy.refuses(request):
+                context.abort(grpc.StatusCode.UNAVAILABLE, "refused by the proxy")
             call = proxy.channel.unary_stream(method)(request)
             context.add_callback(call.cancel)
             try:

@@ -263,6 +263,24 @@ def test_a_thousand_tables_are_listed_in_few_questions(server):
         assert c.run(";".join("DROP TABLE many_%d" % k for k in range(1000)), database="other").error is None
 
 
+@pytest.mark.parametrize("listing", ["SHOW ALL TABLES", "FROM duckdb_columns()", "FROM information_schema.tables"])
+def test_a_list_that_lacks_a_database_is_an_error(server, recorded, listing):
+    proxy, con = recorded
+    mine = fresh()
+    proxy.refuses = lambda request: b"duckdb_" in request
+    with server.client() as c:
+        assert c.run("CREATE TABLE %s(i INTEGER)" % mine).error is None
+        try:
+            with pytest.raises(duckdb.IOException, match="refused by the proxy"):
+                con.execute(listing).fetchall()
+            with pytest.raises(duckdb.CatalogException, match="does not exist"):
+                con.execute("FROM memory.nosuch").fetchall()  # the database that is away is not the reason
+            proxy.refuses = lambda request: False
+            assert mine in str(con.execute(listing).fetchall())
+        finally:
+            c.run("DROP TABLE " + mine)
+
+
 # ---------------------------------------------------------------- plans
 
 
