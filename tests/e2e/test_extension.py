@@ -466,6 +466,27 @@ def test_interrupt_is_quick_and_stops_the_remote(con, server, sql):
     assert con.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'z'").fetchall() == [(0,)]
 
 
+def test_an_interrupted_statement_does_not_stand_in_the_way_of_an_index(con, server):
+    mine = fresh()
+    con.execute("CREATE TABLE cloud.%s AS SELECT i, i %% 7 AS j FROM range(5000) r(i)" % mine)
+    busy = (
+        "SELECT sum(length(md5(repeat(''ab'', 10000000 + i)))) FROM %s WHERE i < 3" % mine
+    )  # looks for interrupts nowhere
+
+    def fire():
+        services.wait_until(lambda: services.cpu_share(server, 0.1) > 0.05, 30, "the statement is at work")
+        con.interrupt()
+
+    timer = threading.Thread(target=fire)
+    timer.start()
+    with pytest.raises(duckdb.InterruptException):
+        con.execute("FROM openduck_query('cloud', '%s')" % busy).fetchall()
+    timer.join()
+    con.execute("UPDATE cloud.%s SET j = j + 1" % mine)
+    con.execute("CREATE INDEX %s_j ON cloud.%s(j)" % (mine, mine))  # else: ... with outstanding updates
+    con.execute("DROP TABLE cloud." + mine)
+
+
 def test_interrupts_at_random_moments(con, server):
     import random
 

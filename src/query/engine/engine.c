@@ -280,8 +280,11 @@ static od_code make_pools(od_engine *engine, const od_engine_options *options, o
         engine->names[i] = od_strdup(lake ? options->lake->name : served > 0 ? options->databases[i].name : "memory");
         if (engine->names[i] == NULL)
             return od_fail(err, OD_E_NO_MEMORY, "out of memory");
-        engine->pools[i] = (od_lease_pool){
-            .database = engine->names[i], .lake = lake, .instance = engine->instance, .host = options->host};
+        engine->pools[i] = (od_lease_pool){.database = engine->names[i],
+                                           .lake = lake,
+                                           .instance = engine->instance,
+                                           .host = options->host,
+                                           .retype = &engine->retype};
         (void)pthread_mutex_init(&engine->pools[i].lock, NULL);
         engine->database_count++;
     }
@@ -314,6 +317,8 @@ od_code od_engine_open(const od_engine_options *options, od_engine **out, od_err
     od_engine *engine = od_calloc(1, sizeof *engine);
     if (engine == NULL)
         return od_fail(err, OD_E_NO_MEMORY, "out of memory");
+    od_settle_init(&engine->settle);
+    od_retype_init(&engine->retype);
     engine->external_access = options->external_access;
     engine->host = options->host;
     engine->batch_bytes = options->batch_bytes > 0 ? options->batch_bytes : BATCH_BYTES;
@@ -351,6 +356,8 @@ void od_engine_close(od_engine *engine)
     od_free(engine->pools);
     od_keywords_release(&engine->keywords);
     duckdb_close(&engine->instance);
+    od_retype_destroy(&engine->retype);
+    od_settle_destroy(&engine->settle);
     od_free(engine);
 }
 

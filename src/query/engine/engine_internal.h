@@ -8,6 +8,8 @@
 
 #include "query/engine.h"
 #include "query/engine/native_internal.h"
+#include "query/engine/retype.h"
+#include "query/engine/settle.h"
 
 #define OD_ENGINE_ROWS 2048           /* of a DuckDB chunk */
 #define OD_ENGINE_STATEMENTS 64       /* prepared statements kept by a pooled connection */
@@ -61,6 +63,7 @@ typedef struct od_lease {
     bool arrow_fixed;  /* the other Arrow settings are pinned */
     bool soiled;       /* may hold session state: not to be pooled */
     od_rights *rights; /* what its statements may do; NULL: everything */
+    od_retype_user user;
 } od_lease;
 
 typedef struct od_lease_pool {
@@ -69,6 +72,7 @@ typedef struct od_lease_pool {
     bool confined; /* its connections have to be */
     duckdb_database instance;
     const od_engine_host *host;
+    od_retype *retype;    /* the engine's */
     pthread_mutex_t lock; /* idle, idle_count */
     od_lease *idle;       /* last in, first out */
     size_t idle_count;
@@ -105,6 +109,8 @@ struct od_engine {
     bool external_access;
     const od_engine_host *host;
     size_t batch_bytes, max_payload;
+    od_settle settle;
+    od_retype retype;
     _Atomic uint64_t catalog_version;
     _Atomic uint64_t private_version; /* the last one that a transaction's own catalog had */
     _Atomic uint64_t data_version;    /* changes when a statement that may write begins or ends */

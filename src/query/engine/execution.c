@@ -2,7 +2,6 @@
 
 #include <sched.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
 
 #include "base/alloc.h"
@@ -37,78 +36,6 @@ static od_code failed(const od_execution *execution, const char *text, od_error 
     od_code code = od_duck_fail(err, text);
     drop_suggestions(execution, err);
     return code;
-}
-
-/* ---- what a statement may do ---- */
-
-static bool contains_word(const char *sql, const char *word)
-{
-    return strcasestr(sql, word) != NULL;
-}
-
-od_effect od_effect_of(duckdb_statement_type type, const char *sql)
-{
-    switch (type) {
-    case DUCKDB_STATEMENT_TYPE_SELECT:
-        return OD_EFFECT_READS;
-    case DUCKDB_STATEMENT_TYPE_EXPLAIN: /* EXPLAIN ANALYZE runs what it explains */
-        return contains_word(sql, "analy") ? OD_EFFECT_ANYTHING : OD_EFFECT_READS;
-    case DUCKDB_STATEMENT_TYPE_INSERT:
-    case DUCKDB_STATEMENT_TYPE_UPDATE:
-    case DUCKDB_STATEMENT_TYPE_DELETE:
-    case DUCKDB_STATEMENT_TYPE_MERGE_INTO:
-    case DUCKDB_STATEMENT_TYPE_COPY:
-        return OD_EFFECT_WRITES;
-    case DUCKDB_STATEMENT_TYPE_CREATE:
-    case DUCKDB_STATEMENT_TYPE_DROP:
-    case DUCKDB_STATEMENT_TYPE_ALTER:
-        return contains_word(sql, "temp") ? OD_EFFECT_ANYTHING : OD_EFFECT_DEFINES;
-    default:
-        return OD_EFFECT_ANYTHING;
-    }
-}
-
-void od_engine_changed(od_engine *engine, od_effect effect)
-{
-    if (effect == OD_EFFECT_READS)
-        return;
-    atomic_fetch_add(&engine->data_version, 1);
-    if (effect != OD_EFFECT_WRITES && atomic_fetch_add(&engine->catalog_version, 1) == UINT64_MAX)
-        atomic_fetch_add(&engine->catalog_version, 1); /* 0 means "any" */
-}
-
-/* A statement of this effect begins or has ended. What a transaction changes is its own until it is committed, and so is the version
- * that its catalog has; but for what it does outside of it (ATTACH, SET GLOBAL). */
-static void note_change(od_execution *execution, od_effect effect)
-{
-    od_txn *txn = execution->txn;
-    if (txn == NULL || effect == OD_EFFECT_ANYTHING)
-        od_engine_changed(execution->engine, effect);
-    if (effect != OD_EFFECT_DEFINES && effect != OD_EFFECT_ANYTHING)
-        return;
-    if (txn != NULL)
-        od_txn_set_catalog_version(txn, od_engine_private_version(execution->engine));
-    execution->catalog_version =
-        txn != NULL ? od_txn_catalog_version(txn) : od_pool_catalog_version(execution->engine, execution->lease->pool);
-}
-
-static void begin_effect(od_execution *execution, od_effect effect)
-{
-    if (effect == OD_EFFECT_ANYTHING)
-        execution->lease->soiled = true;
-    if (execution->txn != NULL && effect > execution->txn->effect)
-        execution->txn->effect = effect;
-    note_change(execution, effect);
-    execution->effect = effect;
-    if (effect != OD_EFFECT_READS)
-        atomic_store(&execution->changes, true);
-}
-
-static void end_effect(od_execution *execution)
-{
-    od_effect effect = execution->effect;
-    execution->effect = OD_EFFECT_READS;
-    note_change(execution, effect);
 }
 
 /* ---- preparing ---- */
@@ -275,7 +202,8 @@ static od_code start_statement(od_execution *execution, od_error *err)
     OD_TRY(set_arrow_options(execution, err));
     OD_TRY(od_parameters_bind(execution->parameters, execution->prepared, parameters_repeat(execution), err));
     OD_TRY(check_stale(execution, err));
-    begin_effect(execution, execution->last_effect);
+    OD_TRY(
+        od_effect_begin(execution, duckdb_prepared_statement_type(execution->prepared), execution->last_effect, err));
     duckdb_state state = duckdb_pending_prepared_streaming(execution->prepared, &execution->pending);
     if (state == DuckDBError)
         return failed(execution, duckdb_pending_error(execution->pending), err);
@@ -287,6 +215,15 @@ out:
     return rc;
 }
 
+/* DuckDB ends a statement that was not read to its end when its connection is used next, and keeps its transaction until then:
+ * others would have to wait for an idle connection. */
+static void end_unread(duckdb_connection connection)
+{
+    duckdb_prepared_statement none;
+    (void)duckdb_prepare(connection, "", &none);
+    duckdb_destroy_prepare(&none);
+}
+
 /* Runs a leading statement to its end, its rows unseen. */
 static od_code run_through(od_execution *execution, idx_t index, od_error *err)
 {
@@ -295,7 +232,12 @@ static od_code run_through(od_execution *execution, idx_t index, od_error *err)
     od_code rc = prepare(execution, index, &prepared, err);
     if (rc != OD_OK)
         return rc;
-    begin_effect(execution, od_effect_of(duckdb_prepared_statement_type(prepared), execution->sql));
+    duckdb_statement_type type = duckdb_prepared_statement_type(prepared);
+    rc = od_effect_begin(execution, type, od_effect_of(type, execution->sql), err);
+    if (rc != OD_OK) {
+        duckdb_destroy_prepare(&prepared);
+        return rc;
+    }
     duckdb_state state = duckdb_execute_prepared_streaming(prepared, &result);
     duckdb_data_chunk chunk = NULL;
     while (state != DuckDBError && !atomic_load(&execution->interrupted) &&
@@ -306,7 +248,9 @@ static od_code run_through(od_execution *execution, idx_t index, od_error *err)
         rc = failed(execution, why, err);
     duckdb_destroy_result(&result);
     duckdb_destroy_prepare(&prepared);
-    end_effect(execution);
+    if (rc != OD_OK && execution->txn == NULL)
+        end_unread(execution->lease->connection);
+    od_effect_end(execution);
     /* What came before the interrupt must not stay without what was to come after it. */
     execution->torn = rc == OD_E_CANCELLED && atomic_load(&execution->changes);
     return rc;
@@ -331,9 +275,10 @@ static od_code run_leading(od_execution *execution, od_error *err)
 
 static void close_result(od_execution *execution)
 {
+    bool unread = !execution->drained && (execution->pending != NULL || execution->has_result);
     od_output_close(execution);
-    /* DuckDB's threads may still be at work for it: the transaction's next statement would wait for them. */
-    if (execution->txn != NULL && !execution->drained && (execution->pending != NULL || execution->has_result))
+    /* DuckDB's threads may still be at work for it: the connection's next statement would wait for them. */
+    if (unread)
         duckdb_interrupt(execution->lease->connection);
     /* DuckDB's threads begin with a statement before it is fetched from. */
     if (execution->started && !execution->refused && execution->pending != NULL && execution->effect != OD_EFFECT_READS)
@@ -352,7 +297,9 @@ static void close_result(od_execution *execution)
         duckdb_destroy_extracted(&execution->extracted);
     execution->extracted = NULL;
     execution->prepared = NULL;
-    end_effect(execution);
+    if (unread && execution->txn == NULL)
+        end_unread(execution->lease->connection);
+    od_effect_end(execution);
 }
 
 /* ---- the door ---- */
@@ -728,7 +675,7 @@ bool od_execution_done(const od_execution *execution)
 
 void od_execution_interrupt(od_execution *execution)
 {
-    atomic_store(&execution->interrupted, true);
+    od_settle_begin(&execution->engine->settle, &execution->interrupted);
     if (execution->txn != NULL)
         od_txn_nudge(execution->txn, &execution->interrupted, true);
     else
@@ -741,7 +688,7 @@ void od_execution_abandon(od_execution *execution)
         od_execution_interrupt(execution);
         return;
     }
-    atomic_store(&execution->interrupted, true);
+    od_settle_begin(&execution->engine->settle, &execution->interrupted);
     od_txn_nudge(execution->txn, &execution->interrupted, false);
 }
 
@@ -770,6 +717,7 @@ void od_execution_end(od_execution *execution)
         close_result(execution);
         od_lease_give(execution->lease);
     }
+    od_settle_end(&execution->engine->settle, &execution->interrupted);
     od_parameters_free(execution->parameters);
     od_free(execution->sql);
     od_free(execution);

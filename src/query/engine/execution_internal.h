@@ -15,8 +15,6 @@ typedef enum {
 struct od_spool;
 typedef struct od_spool od_spool;
 
-od_effect od_effect_of(duckdb_statement_type type, const char *sql);
-
 struct od_execution {
     od_engine *engine;
     od_lease *lease;
@@ -45,6 +43,7 @@ struct od_execution {
     od_statement *kept;
     od_effect last_effect; /* of the last statement */
     od_effect effect;      /* of what has begun and not ended */
+    bool retyping;         /* it changes the type of a column */
     duckdb_pending_result pending;
     duckdb_result result;
     bool started, has_result, drained, done;
@@ -65,6 +64,18 @@ struct od_execution {
     size_t pending_rows;
     size_t row_bytes; /* of the rows added last, on average; 0: none yet */
 };
+
+/* ---- what a statement may do (effect.c) ---- */
+
+od_effect od_effect_of(duckdb_statement_type type, const char *sql);
+/* A statement of TYPE and EFFECT is about to run; if this is OD_OK, od_effect_end follows when it has. May wait for others.
+ *   OD_E_TRANSACTION, OD_E_CANCELLED   as od_retype_begin */
+OD_MUST_CHECK od_code od_effect_begin(od_execution *execution, duckdb_statement_type type, od_effect effect,
+                                      od_error *err);
+/* Also if none has begun. */
+void od_effect_end(od_execution *execution);
+
+/* ---- its rows (output.c) ---- */
 
 OD_MUST_CHECK od_code od_output_open(od_execution *execution, od_error *err);
 /* The next payload; *out is NULL if there are no more rows and a payload has been given. */

@@ -82,6 +82,7 @@ od_code od_lease_take(od_lease_pool *pool, od_lease **out, od_error *err)
             return rc;
         }
     }
+    od_retype_open(pool->retype, &lease->user);
     *out = lease;
     return OD_OK;
 }
@@ -109,6 +110,7 @@ void od_lease_give(od_lease *lease)
         lease->rights = NULL;
     }
     od_lease_pool *pool = lease->pool;
+    od_retype_close(pool->retype, &lease->user);
     bool pooled = false;
     if (!lease->soiled) {
         (void)pthread_mutex_lock(&pool->lock);

@@ -213,6 +213,7 @@ static od_code end(od_txn *txn, bool keep, od_error *err)
         od_duck_try(txn->lease->connection, "ROLLBACK");
         txn->lease->soiled = true;
     }
+    od_retype_changed(&txn->engine->retype, &txn->lease->user);
     if (keep)
         od_engine_changed(txn->engine, effect);
     if (rc == OD_OK && effect != OD_EFFECT_READS)
