@@ -69,6 +69,20 @@ def test_another_machine_reads_and_writes_on(s3, store, tmp_path):
         assert 0 < fetched
 
 
+def test_what_was_not_sent_is_said_where_it_is_missing(s3, store, tmp_path):
+    kept = {**in_bucket(s3), "TIER": "false"}
+    with machine(tmp_path / "a", *store, **kept) as a:
+        _, expected = fill(a)
+    with pytest.raises(duckdb.IOException, match="openduck snapshot seal, openduck storage tier"):
+        machine(tmp_path / "b", *store, **kept)
+    with machine(tmp_path / "a", *store, **kept) as a:
+        assert a.execute(LAYERS).fetchall() == expected
+        a.execute("FROM openduck_seal('m')").fetchall()
+        a.execute("FROM openduck_tier()").fetchall()
+    with machine(tmp_path / "b", *store, **kept) as b:
+        assert b.execute(LAYERS).fetchall() == expected
+
+
 def test_a_server_that_stalls_is_cut_off_or_goes_loses_nothing(s3, store, tmp_path):
     with services.TcpProxy("http://" + s3.endpoint, rate=3_000_000) as proxy:
         place = {**in_bucket(s3), "ENDPOINT": proxy.url.removeprefix("http://")}
