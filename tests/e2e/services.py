@@ -41,13 +41,13 @@ CHANNEL_OPTIONS = [
 ]
 
 
-def extension_path():
+def extension_path(name="openduck"):
     """The extension of the tested preset, else (presets that build none) the release one."""
     for build in (BUILD, ROOT / "build" / "release"):
-        path = build / "ext" / "openduck.duckdb_extension"
+        path = build / "ext" / (name + ".duckdb_extension")
         if path.exists():
             return path
-    raise FileNotFoundError("no openduck.duckdb_extension in build/%s/ext: run make build" % PRESET)
+    raise FileNotFoundError("no %s.duckdb_extension in build/%s/ext: run make build" % (name, PRESET))
 
 
 def server_env(extra=None):

@@ -1,0 +1,131 @@
+#include "vgi/attach.hpp"
+
+#include "vgi/attach_target.hpp"
+#include "vgi/transaction.hpp"
+
+#include "duckdb/common/file_system.hpp"
+#include "duckdb/main/attached_database.hpp"
+#include "duckdb/parser/parsed_data/attach_info.hpp"
+
+namespace vgi {
+
+namespace {
+
+//! Without AS, DuckDB has made the alias from the whole path. True if it is such an alias.
+bool IsMadeAlias(ClientContext &context, const string &alias, const string &path) {
+	return alias == AttachedDatabase::ExtractDatabaseName(path, FileSystem::GetFileSystem(context));
+}
+
+//! The one catalog that the worker serves.
+string DiscoverName(ClientContext &context, VgiRemote &remote) {
+	Answer<od_vgi_catalogs> catalogs;
+	od_error err = {};
+	ThrowIfFailed(od_vgi_list_catalogs(remote.Handle(), VgiRemote::Interrupt(context), &catalogs.data, &err), err);
+	if (catalogs->count == 1) {
+		return Text(catalogs->items[0].name);
+	}
+	vector<string> names;
+	for (idx_t i = 0; i < catalogs->count; i++) {
+		names.push_back("'" + Text(catalogs->items[i].name) + "'");
+	}
+	throw BinderException("VGI ATTACH names no catalog, and the worker serves %d: %s", names.size(),
+	                      StringUtil::Join(names, ", "));
+}
+
+void RefuseUnknown(const AttachTarget &target) {
+	for (auto &other : target.others) {
+		throw BinderException("Unknown ATTACH option \"%s\" for VGI catalog \"%s\"", other.first, target.name);
+	}
+}
+
+void AttachAtWorker(ClientContext &context, VgiRemote &remote, const AttachTarget &target,
+                    Answer<od_vgi_attached> &out) {
+	od_vgi_attach attach = {};
+	attach.name = target.name.c_str();
+	attach.data_version_spec = target.data_version_spec.empty() ? nullptr : target.data_version_spec.c_str();
+	attach.implementation_version =
+	    target.implementation_version.empty() ? nullptr : target.implementation_version.c_str();
+	od_error err = {};
+	ThrowIfFailed(od_vgi_attach_catalog(remote.Handle(), VgiRemote::Interrupt(context), &attach, &out.data, &err), err);
+	remote.attach_bytes = string(reinterpret_cast<const char *>(out->opaque.data), out->opaque.len);
+}
+
+void AttachCompanions(ClientContext &context, const AttachTarget &target, const string &alias,
+                      const od_vgi_attached &attached, Companions &companions) {
+	vector<od_companion_wish> wishes;
+	vector<vector<od_companion_option>> options(attached.companion_count);
+	for (idx_t i = 0; i < attached.companion_count; i++) {
+		auto &companion = attached.companions[i];
+		for (idx_t k = 0; k < companion.options.count; k++) {
+			auto &pair = companion.options.items[k];
+			options[i].push_back({CText(pair.key), CText(pair.value)});
+		}
+		od_companion_wish wish = {};
+		wish.alias = CText(companion.alias);
+		wish.target = CText(companion.target);
+		wish.db_type = CText(companion.db_type);
+		wish.secret_ref = CText(companion.secret_ref);
+		wish.options = options[i].data();
+		wish.option_count = options[i].size();
+		wish.hidden = companion.hidden;
+		wish.required = companion.required;
+		wishes.push_back(wish);
+	}
+	od_companion_terms terms = {};
+	terms.catalog = alias.c_str();
+	terms.secrets = target.attach_companion_secrets;
+	terms.read_only = target.companions_read_only;
+	companions.Attach(context, wishes, terms);
+}
+
+unique_ptr<Catalog> Attach(optional_ptr<StorageExtensionInfo> storage_info, ClientContext &context,
+                           AttachedDatabase &db, const string &name, AttachInfo &info, AttachOptions &options) {
+	AttachTarget target(info.path, options);
+	for (auto &option : options.options) {
+		// It does not stay in what duckdb_databases() shows.
+		if (StringUtil::CIEquals(option.first, "bearer_token")) {
+			option.second = Value("redacted");
+		}
+	}
+	auto remote = make_shared_ptr<VgiRemote>(target.location, target.bearer_token);
+	if (target.name.empty()) {
+		target.name = DiscoverName(context, *remote);
+	}
+	RefuseUnknown(target);
+	if (IsMadeAlias(context, name, info.path) && !AttachedDatabase::NameIsReserved(target.name)) {
+		db.SetName(target.name);
+	}
+	Answer<od_vgi_attached> attached;
+	AttachAtWorker(context, *remote, target, attached);
+	// Behind the '?' there may be what is not to be shown.
+	info.path = target.name;
+	auto &shared_info = static_cast<VgiStorageInfo &>(*storage_info);
+	auto catalog = make_uniq<VgiCatalog>(db, std::move(remote), attached.data, info.path, shared_info);
+	if (attached->comment.data) {
+		db.comment = Value(Text(attached->comment));
+	}
+	for (idx_t i = 0; i < attached->tags.count; i++) {
+		db.tags[Text(attached->tags.items[i].key)] = Text(attached->tags.items[i].value);
+	}
+	if (target.attach_companions) {
+		AttachCompanions(context, target, db.GetName(), attached.data, catalog->GetCompanions());
+	}
+	return std::move(catalog);
+}
+
+unique_ptr<TransactionManager> CreateTransactionManager(optional_ptr<StorageExtensionInfo> storage_info,
+                                                        AttachedDatabase &db, Catalog &catalog) {
+	return make_uniq<VgiTransactionManager>(db, catalog.Cast<VgiCatalog>());
+}
+
+} // namespace
+
+void RegisterAttach(DatabaseInstance &db, shared_ptr<VgiStorageInfo> info) {
+	auto extension = make_shared_ptr<StorageExtension>();
+	extension->attach = Attach;
+	extension->create_transaction_manager = CreateTransactionManager;
+	extension->storage_info = std::move(info);
+	StorageExtension::Register(DBConfig::GetConfig(db), VgiCatalog::TYPE, std::move(extension));
+}
+
+} // namespace vgi

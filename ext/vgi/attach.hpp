@@ -1,0 +1,13 @@
+//===----------------------------------------------------------------------===//
+// vgi/attach.hpp: ATTACH ... (TYPE vgi)
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "vgi/companions.hpp"
+
+namespace vgi {
+
+//! Registers the storage extension.
+void RegisterAttach(DatabaseInstance &db, shared_ptr<VgiStorageInfo> info);
+
+} // namespace vgi

@@ -1,0 +1,59 @@
+//===----------------------------------------------------------------------===//
+// vgi/branches.hpp: the scan of a table with branches, before and after the optimizer has seen it
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "vgi/table.hpp"
+
+#include "duckdb/function/table_function.hpp"
+#include "duckdb/planner/operator/logical_get.hpp"
+
+namespace vgi {
+
+constexpr const char *MULTI_BRANCH_SETTING = "vgi_multi_branch_scans";
+
+//! A place in the plan: which branches are to be read there.
+class BranchesBindData : public TableFunctionData {
+public:
+	BranchesBindData(VgiTableEntry &table, shared_ptr<Answer<od_vgi_branches>> branches);
+
+	VgiTableEntry &table;
+	//! What one plan makes of them takes the arguments out.
+	shared_ptr<Answer<od_vgi_branches>> branches;
+
+	unique_ptr<FunctionData> Copy() const override;
+	bool Equals(const FunctionData &other) const override;
+	bool SupportStatementCache() const override {
+		return false;
+	}
+};
+
+//! The function of such a place. It is never run: the optimizer puts the branches there.
+TableFunction BranchesFunction();
+bool IsBranchesScan(const LogicalOperator &op);
+
+//! The plan of what GET stands for, with the column bindings that GET has.
+unique_ptr<LogicalOperator> PlanBranches(ClientContext &context, Binder &binder, LogicalGet &get);
+
+//! One branch's plan, which gives all of its columns under NAMES.
+struct BoundArm {
+	unique_ptr<LogicalOperator> plan;
+	vector<string> names;
+	vector<LogicalType> types;
+};
+//! Binds what BRANCH reads; afterwards BINDER knows its columns. Takes the arguments out of BRANCH.
+BoundArm BindArm(ClientContext &context, Binder &binder, VgiTableEntry &table, od_vgi_branch &branch);
+
+//! Argument NAME of a branch: its place among the positional ones, if it has one.
+optional_idx ArgumentPosition(const string &name);
+
+//! Binds the SQL text FILTER over the columns that BINDER knows. Throws a BinderException if it is more than an expression over
+//! them: a subquery, an aggregate, or what has another value each time.
+unique_ptr<Expression> BindBranchFilter(ClientContext &context, Binder &binder, const string &filter,
+                                        const string &table);
+
+//! Registers the rewriter, its setting, and vgi_table_branches().
+void RegisterBranches(ExtensionLoader &loader);
+void RegisterBranchFunctions(ExtensionLoader &loader);
+
+} // namespace vgi

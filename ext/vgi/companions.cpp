@@ -1,0 +1,243 @@
+#include "vgi/companions.hpp"
+
+#include "vgi/event.hpp"
+
+#include "duckdb/function/table_function.hpp"
+#include "duckdb/main/attached_database.hpp"
+#include "duckdb/main/connection.hpp"
+#include "duckdb/main/database_manager.hpp"
+#include "duckdb/main/extension/extension_loader.hpp"
+#include "duckdb/main/secret/secret_manager.hpp"
+#include "duckdb/parser/parsed_data/attach_info.hpp"
+
+namespace vgi {
+
+VgiStorageInfo::VgiStorageInfo() {
+	od_error err = {};
+	openduck::ThrowIfFailed(od_companion_registry_create(&registry, &err), err);
+}
+
+VgiStorageInfo::~VgiStorageInfo() {
+	od_companion_registry_free(registry);
+}
+
+//===--------------------------------------------------------------------===//
+// The host
+//===--------------------------------------------------------------------===//
+CompanionHost::CompanionHost(DatabaseInstance &db, optional_ptr<ClientContext> context)
+    : db(db), context(context), table {this, Find, Attach, Detach, Secret, Interrupted, Event} {
+}
+
+//! An exception as an od_error, without the passwords that a database's own text may quote.
+static od_code Fail(od_error *err, const ErrorData &error) {
+	od_buf text = {};
+	auto message = error.RawMessage();
+	auto known = od_companion_redact(&text, message.c_str(), nullptr) == OD_OK && od_buf_cstr(&text) != nullptr;
+	auto code = error.Type() == ExceptionType::INTERRUPT ? OD_E_CANCELLED : OD_E_BINDER;
+	od_fail(err, code, "%s", known ? od_buf_cstr(&text) : "no memory for a message");
+	od_buf_release(&text);
+	return code;
+}
+
+//! Runs WORK, which may throw, for the C side.
+template <class WORK>
+static od_code Guarded(od_error *err, WORK work) {
+	try {
+		work();
+		return OD_OK;
+	} catch (std::exception &ex) {
+		return Fail(err, ErrorData(ex));
+	} catch (...) { // NOLINT: nothing passes through C
+		return od_fail(err, OD_E_BINDER, "an unknown exception");
+	}
+}
+
+uint64_t CompanionHost::Find(void *arg, const char *alias) {
+	auto &self = *static_cast<CompanionHost *>(arg);
+	uint64_t result = 0;
+	Guarded(nullptr, [&] {
+		auto found = DatabaseManager::Get(self.db).GetDatabase(alias);
+		result = found ? found->oid : 0;
+	});
+	return result;
+}
+
+static AttachOptions MakeAttachOptions(DatabaseInstance &db, const od_companion_request &request) {
+	unordered_map<string, Value> values;
+	for (idx_t i = 0; i < request.option_count; i++) {
+		values[request.options[i].key] = Value(request.options[i].value);
+	}
+	if (request.read_only) {
+		values["read_only"] = Value::BOOLEAN(true);
+	}
+	AttachOptions result(values, DBConfig::GetConfig(db).options.access_mode);
+	result.db_type = request.type;
+	result.visibility = request.hidden ? AttachVisibility::HIDDEN : AttachVisibility::SHOWN;
+	return result;
+}
+
+od_code CompanionHost::Attach(void *arg, const od_companion_request *request, uint64_t *identity, od_error *err) {
+	auto &self = *static_cast<CompanionHost *>(arg);
+	return Guarded(err, [&] {
+		auto &manager = DatabaseManager::Get(self.db);
+		AttachInfo info;
+		info.name = request->alias;
+		info.path = request->path;
+		auto options = MakeAttachOptions(self.db, *request);
+		Connection connection(self.db);
+		auto before = manager.NextOid();
+		shared_ptr<AttachedDatabase> attached;
+		connection.context->RunFunctionInTransaction(
+		    [&] { attached = manager.AttachDatabase(*connection.context, info, options); });
+		if (attached->oid <= before) {
+			// A file that is attached under this name already is given as it is.
+			throw BinderException("alias already in use by (existing non-companion catalog) (not replaced)");
+		}
+		*identity = attached->oid;
+	});
+}
+
+od_code CompanionHost::Detach(void *arg, const char *alias, od_error *err) {
+	auto &self = *static_cast<CompanionHost *>(arg);
+	return Guarded(err, [&] {
+		auto &manager = DatabaseManager::Get(self.db);
+		if (self.context) {
+			manager.DetachDatabase(*self.context, alias, OnEntryNotFound::RETURN_NULL);
+			return;
+		}
+		Connection connection(self.db);
+		connection.context->RunFunctionInTransaction(
+		    [&] { manager.DetachDatabase(*connection.context, alias, OnEntryNotFound::RETURN_NULL); });
+	});
+}
+
+od_code CompanionHost::Secret(void *arg, const char *name, od_error *err) {
+	auto &self = *static_cast<CompanionHost *>(arg);
+	return Guarded(err, [&] {
+		Connection connection(self.db);
+		connection.context->RunFunctionInTransaction([&] {
+			auto transaction = CatalogTransaction::GetSystemCatalogTransaction(*connection.context);
+			if (!SecretManager::Get(self.db).GetSecretByName(transaction, name)) {
+				throw BinderException("VGI companion secret_ref '%s' did not resolve to a secret", name);
+			}
+		});
+	});
+}
+
+bool CompanionHost::Interrupted(void *arg) {
+	auto &self = *static_cast<CompanionHost *>(arg);
+	return self.context && self.context->interrupted;
+}
+
+void CompanionHost::Event(void *arg, const char *name, const od_companion_field *fields, size_t count) {
+	auto &self = *static_cast<CompanionHost *>(arg);
+	Guarded(nullptr, [&] {
+		vector<std::pair<string, string>> list;
+		for (size_t i = 0; i < count; i++) {
+			list.emplace_back(fields[i].name, openduck::ForeignText(fields[i].value, strlen(fields[i].value)));
+		}
+		LogEvent(self.db, self.context, name, list);
+	});
+}
+
+//===--------------------------------------------------------------------===//
+// The companions of a catalog
+//===--------------------------------------------------------------------===//
+Companions::Companions(DatabaseInstance &db, VgiStorageInfo &info)
+    : db(db.shared_from_this()), info(info.shared_from_this()) {
+}
+
+void Companions::Attach(ClientContext &context, const vector<od_companion_wish> &wishes,
+                        const od_companion_terms &terms) {
+	CompanionHost host(DatabaseInstance::GetDatabase(context), &context);
+	od_error err = {};
+	openduck::ThrowIfFailed(
+	    od_companion_set_attach(info->registry, host.Table(), wishes.data(), wishes.size(), &terms, &set, &err), err);
+}
+
+void Companions::Release(ClientContext &context) {
+	CompanionHost host(DatabaseInstance::GetDatabase(context), &context);
+	od_companion_set_release(set, host.Table());
+	set = nullptr;
+}
+
+Companions::~Companions() {
+	if (!set) {
+		return;
+	}
+	auto instance = db.lock();
+	if (!instance) {
+		// The instance ends, and takes its databases along.
+		od_companion_set_abandon(set);
+		return;
+	}
+	CompanionHost host(*instance, nullptr);
+	od_companion_set_release(set, host.Table());
+}
+
+//===--------------------------------------------------------------------===//
+// vgi_companion_catalogs()
+//===--------------------------------------------------------------------===//
+namespace {
+
+struct CompanionFunctionInfo : public TableFunctionInfo {
+	explicit CompanionFunctionInfo(shared_ptr<VgiStorageInfo> info_p) : info(std::move(info_p)) {
+	}
+	shared_ptr<VgiStorageInfo> info;
+};
+
+struct CompanionBindData : public TableFunctionData {
+	explicit CompanionBindData(shared_ptr<VgiStorageInfo> info_p) : info(std::move(info_p)) {
+	}
+	shared_ptr<VgiStorageInfo> info;
+};
+
+struct CompanionListState : public GlobalTableFunctionState {
+	vector<vector<Value>> rows;
+	idx_t next = 0;
+};
+
+unique_ptr<FunctionData> BindCompanions(ClientContext &, TableFunctionBindInput &input, vector<LogicalType> &types,
+                                        vector<string> &names) {
+	names = {"catalog_name", "target", "db_type", "hidden", "refcount"};
+	types = {LogicalType::VARCHAR, LogicalType::VARCHAR, LogicalType::VARCHAR, LogicalType::BOOLEAN,
+	         LogicalType::BIGINT};
+	return make_uniq<CompanionBindData>(input.info->Cast<CompanionFunctionInfo>().info);
+}
+
+void AddRow(void *arg, const od_companion_row *row) {
+	auto &rows = *static_cast<vector<vector<Value>> *>(arg);
+	rows.push_back({Value(row->alias), Value(row->shown), Value(row->type), Value::BOOLEAN(row->hidden),
+	                Value::BIGINT(int64_t(row->users))});
+}
+
+unique_ptr<GlobalTableFunctionState> ListCompanions(ClientContext &context, TableFunctionInitInput &input) {
+	auto result = make_uniq<CompanionListState>();
+	CompanionHost host(DatabaseInstance::GetDatabase(context), &context);
+	auto &info = *input.bind_data->Cast<CompanionBindData>().info;
+	od_error err = {};
+	openduck::ThrowIfFailed(od_companion_registry_list(info.registry, host.Table(), AddRow, &result->rows, &err), err);
+	return std::move(result);
+}
+
+void GiveCompanions(ClientContext &, TableFunctionInput &input, DataChunk &output) {
+	auto &state = input.global_state->Cast<CompanionListState>();
+	idx_t count = 0;
+	for (; count < STANDARD_VECTOR_SIZE && state.next < state.rows.size(); count++) {
+		auto &row = state.rows[state.next++];
+		for (idx_t column = 0; column < row.size(); column++) {
+			output.SetValue(column, count, row[column]);
+		}
+	}
+	output.SetCardinality(count);
+}
+
+} // namespace
+
+void RegisterCompanionFunctions(ExtensionLoader &loader, shared_ptr<VgiStorageInfo> info) {
+	TableFunction function("vgi_companion_catalogs", {}, GiveCompanions, BindCompanions, ListCompanions);
+	function.function_info = make_shared_ptr<CompanionFunctionInfo>(std::move(info));
+	loader.RegisterFunction(function);
+}
+
+} // namespace vgi

@@ -1,0 +1,74 @@
+#include "vgi/remote.hpp"
+
+#include "duckdb/function/table/arrow.hpp"
+#include "duckdb/main/client_context.hpp"
+
+namespace vgi {
+
+vector<string> Texts(const od_vgi_texts &texts) {
+	vector<string> result;
+	for (idx_t i = 0; i < texts.count; i++) {
+		result.push_back(Text(texts.items[i]));
+	}
+	return result;
+}
+
+vector<NamedValue> ReadValues(ClientContext &context, const od_vgi_values &values) {
+	vector<NamedValue> result;
+	if (!values.schema.release || values.schema.n_children == 0) {
+		return result;
+	}
+	ArrowTableSchema table;
+	ArrowTableFunction::PopulateArrowTableSchema(context, table, values.schema);
+	DataChunk chunk;
+	chunk.Initialize(context, table.GetTypes(), 1);
+	chunk.SetCardinality(1);
+	ArrowScanLocalState state(make_uniq<ArrowArrayWrapper>(), context);
+	// Lent: the answer still owns it.
+	state.chunk->arrow_array = values.array;
+	try {
+		ArrowTableFunction::ArrowToDuckDB(state, table.GetColumns(), chunk);
+		for (idx_t i = 0; i < chunk.ColumnCount(); i++) {
+			result.push_back({table.GetNames()[i], chunk.GetValue(i, 0)});
+		}
+	} catch (...) {
+		state.chunk->arrow_array.release = nullptr;
+		throw;
+	}
+	state.chunk->arrow_array.release = nullptr;
+	return result;
+}
+
+VgiRemote::VgiRemote(const string &location, const string &token) {
+	od_vgi_options options = {};
+	options.location = location.c_str();
+	options.bearer_token = token.empty() ? nullptr : token.c_str();
+	od_error err = {};
+	ThrowIfFailed(od_vgi_open(&options, &vgi, &err), err);
+}
+
+VgiRemote::~VgiRemote() {
+	od_vgi_unref(vgi);
+}
+
+static bool IsInterrupted(void *arg) {
+	return static_cast<ClientContext *>(arg)->interrupted;
+}
+
+od_vgi_interrupt VgiRemote::Interrupt(ClientContext &context) {
+	return {IsInterrupted, &context};
+}
+
+static od_slice Bytes(const string &text) {
+	return text.empty() ? od_slice {nullptr, 0} : od_slice_of(text.data(), text.size());
+}
+
+od_vgi_context VgiRemote::Call(ClientContext &context, const string &transaction) const {
+	return {od_slice_of(attach_bytes.data(), attach_bytes.size()), Bytes(transaction), Interrupt(context)};
+}
+
+od_vgi_context VgiRemote::Quiet(const string &transaction) const {
+	return {od_slice_of(attach_bytes.data(), attach_bytes.size()), Bytes(transaction), {nullptr, nullptr}};
+}
+
+} // namespace vgi

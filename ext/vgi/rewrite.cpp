@@ -1,0 +1,193 @@
+//===----------------------------------------------------------------------===//
+// vgi/rewrite.cpp: the optimizer puts a table's branches where its scan stands
+//===----------------------------------------------------------------------===//
+#include "vgi/branches.hpp"
+#include "vgi/event.hpp"
+
+#include "duckdb/main/config.hpp"
+#include "duckdb/main/extension/extension_loader.hpp"
+#include "duckdb/main/extension_helper.hpp"
+#include "duckdb/optimizer/optimizer.hpp"
+#include "duckdb/optimizer/optimizer_extension.hpp"
+#include "duckdb/parser/expression/columnref_expression.hpp"
+#include "duckdb/planner/expression/bound_cast_expression.hpp"
+#include "duckdb/planner/expression/bound_columnref_expression.hpp"
+#include "duckdb/planner/expression/bound_constant_expression.hpp"
+#include "duckdb/planner/expression_binder/where_binder.hpp"
+#include "duckdb/planner/operator/logical_filter.hpp"
+#include "duckdb/planner/operator/logical_projection.hpp"
+#include "duckdb/planner/operator/logical_set_operation.hpp"
+
+extern "C" {
+#include "vgi/branch.h"
+}
+
+namespace vgi {
+
+//===--------------------------------------------------------------------===//
+// The place
+//===--------------------------------------------------------------------===//
+BranchesBindData::BranchesBindData(VgiTableEntry &table, shared_ptr<Answer<od_vgi_branches>> branches_p)
+    : table(table), branches(std::move(branches_p)) {
+}
+
+unique_ptr<FunctionData> BranchesBindData::Copy() const {
+	return make_uniq<BranchesBindData>(table, branches);
+}
+
+bool BranchesBindData::Equals(const FunctionData &other) const {
+	return branches == other.Cast<BranchesBindData>().branches;
+}
+
+static void RefuseToRun(ClientContext &, TableFunctionInput &input, DataChunk &) {
+	auto &table = input.bind_data->Cast<BranchesBindData>().table;
+	throw NotImplementedException(
+	    "VGI table \"%s\".\"%s\" cannot be read without the optimizer (PRAGMA enable_optimizer)", table.schema.name,
+	    table.name);
+}
+
+static unique_ptr<NodeStatistics> BranchesCardinality(ClientContext &, const FunctionData *bind) {
+	auto rows = bind->Cast<BranchesBindData>().table.EstimatedRows();
+	return rows.IsValid() ? make_uniq<NodeStatistics>(rows.GetIndex()) : make_uniq<NodeStatistics>();
+}
+
+TableFunction BranchesFunction() {
+	TableFunction function("vgi_branches", {}, RefuseToRun);
+	function.projection_pushdown = true;
+	function.cardinality = BranchesCardinality;
+	function.verify_serialization = false;
+	return function;
+}
+
+bool IsBranchesScan(const LogicalOperator &op) {
+	return op.type == LogicalOperatorType::LOGICAL_GET && op.Cast<LogicalGet>().function.function == RefuseToRun;
+}
+
+//===--------------------------------------------------------------------===//
+// What stands there afterwards
+//===--------------------------------------------------------------------===//
+static void LoadExtensions(ClientContext &context, VgiTableEntry &table, const od_vgi_texts &extensions) {
+	for (auto &extension : Texts(extensions)) {
+		auto name = ExtensionHelper::ApplyExtensionAlias(extension);
+		auto &database = DatabaseInstance::GetDatabase(context);
+		if (database.ExtensionIsLoaded(name) || ExtensionHelper::TryAutoLoadExtension(context, name)) {
+			continue;
+		}
+		throw BinderException("VGI table \"%s\".\"%s\" needs the extension '%s', which is not loaded and could not be: "
+		                      "INSTALL and LOAD it first",
+		                      table.schema.name, table.name, name);
+	}
+}
+
+//! How each of the table's columns comes from the arm's.
+static vector<od_column_plan> PlanColumns(VgiTableEntry &table, const BoundArm &arm) {
+	vector<string> types;
+	vector<od_branch_column> wanted, given;
+	auto &columns = table.GetColumns();
+	for (auto &column : columns.Logical()) {
+		types.push_back(column.Type().ToString());
+	}
+	for (auto &type : arm.types) {
+		types.push_back(type.ToString());
+	}
+	idx_t next = 0;
+	for (auto &column : columns.Logical()) {
+		wanted.push_back({column.Name().c_str(), types[next++].c_str()});
+	}
+	for (auto &name : arm.names) {
+		given.push_back({name.c_str(), types[next++].c_str()});
+	}
+	vector<od_column_plan> result(wanted.size());
+	od_error err = {};
+	auto code = od_branch_columns_plan(wanted.data(), wanted.size(), given.data(), given.size(), result.data(), &err);
+	if (code != OD_OK) {
+		throw BinderException("%s [table: %s.%s]", err.message, table.schema.name, table.name);
+	}
+	return result;
+}
+
+//! The expression for the table's column COLUMN.
+static unique_ptr<Expression> ArmColumn(ClientContext &context, Binder &binder, const BoundArm &arm,
+                                        const od_column_plan &plan, const LogicalType &type) {
+	if (plan.way == OD_COLUMN_MISSING) {
+		return make_uniq<BoundConstantExpression>(Value(type));
+	}
+	unique_ptr<ParsedExpression> column = make_uniq<ColumnRefExpression>(arm.names[plan.source]);
+	WhereBinder where(binder, context);
+	where.target_type = LogicalType(LogicalTypeId::INVALID); // as it is
+	auto result = where.Bind(column);
+	return plan.way == OD_COLUMN_CAST ? BoundCastExpression::AddCastToType(context, std::move(result), type)
+	                                  : std::move(result);
+}
+
+//! One branch: its rows, those that the filter leaves, and of them the columns that GET has.
+static unique_ptr<LogicalOperator> PlanArm(ClientContext &context, Binder &parent, LogicalGet &get,
+                                           VgiTableEntry &table, od_vgi_branch &branch, idx_t projection_index) {
+	auto binder = Binder::CreateBinder(context, &parent);
+	auto arm = BindArm(context, *binder, table, branch);
+	auto columns = PlanColumns(table, arm);
+	auto plan = std::move(arm.plan);
+	if (branch.filter.data) {
+		auto shown = table.schema.name + "." + table.name;
+		auto condition = BindBranchFilter(context, *binder, Text(branch.filter), shown);
+		auto filter = make_uniq<LogicalFilter>(std::move(condition));
+		filter->AddChild(std::move(plan));
+		plan = std::move(filter);
+	}
+	vector<unique_ptr<Expression>> expressions;
+	auto ids = get.GetColumnIds();
+	if (ids.empty()) {
+		ids.emplace_back(0);
+	}
+	for (auto &id : ids) {
+		auto &type = get.returned_types[id.GetPrimaryIndex()];
+		expressions.push_back(ArmColumn(context, *binder, arm, columns[id.GetPrimaryIndex()], type));
+		expressions.back()->SetAlias(get.names[id.GetPrimaryIndex()]);
+	}
+	auto projection = make_uniq<LogicalProjection>(projection_index, std::move(expressions));
+	projection->AddChild(std::move(plan));
+	return std::move(projection);
+}
+
+unique_ptr<LogicalOperator> PlanBranches(ClientContext &context, Binder &binder, LogicalGet &get) {
+	auto &bind = get.bind_data->Cast<BranchesBindData>();
+	auto &branches = *bind.branches;
+	LoadExtensions(context, bind.table, branches->required_extensions);
+	if (branches->count == 1) {
+		return PlanArm(context, binder, get, bind.table, branches->items[0], get.table_index);
+	}
+	vector<unique_ptr<LogicalOperator>> arms;
+	for (idx_t i = 0; i < branches->count; i++) {
+		arms.push_back(PlanArm(context, binder, get, bind.table, branches->items[i], binder.GenerateTableIndex()));
+	}
+	auto columns = MaxValue<idx_t>(get.GetColumnIds().size(), 1);
+	LogEvent(DatabaseInstance::GetDatabase(context), &context, "vgi.multi_scan_rewriter.fired",
+	         {{"branches", to_string(arms.size())}, {"schema", bind.table.schema.name}});
+	return make_uniq<LogicalSetOperation>(get.table_index, columns, std::move(arms), LogicalOperatorType::LOGICAL_UNION,
+	                                      true);
+}
+
+static void RewritePlan(ClientContext &context, Binder &binder, unique_ptr<LogicalOperator> &op) {
+	for (auto &child : op->children) {
+		RewritePlan(context, binder, child);
+	}
+	if (IsBranchesScan(*op)) {
+		op = PlanBranches(context, binder, op->Cast<LogicalGet>());
+	}
+}
+
+static void Rewrite(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan) {
+	RewritePlan(input.context, input.optimizer.binder, plan);
+}
+
+void RegisterBranches(ExtensionLoader &loader) {
+	auto &config = DBConfig::GetConfig(loader.GetDatabaseInstance());
+	OptimizerExtension extension;
+	extension.pre_optimize_function = Rewrite;
+	OptimizerExtension::Register(config, std::move(extension));
+	config.AddExtensionOption(MULTI_BRANCH_SETTING, "Whether VGI tables of more than one branch can be read",
+	                          LogicalType::BOOLEAN, Value::BOOLEAN(true));
+	RegisterBranchFunctions(loader);
+}
+
+} // namespace vgi

@@ -1,0 +1,17 @@
+//===----------------------------------------------------------------------===//
+// vgi/scan.hpp: rows of a worker's table function
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "vgi/table.hpp"
+
+#include "duckdb/planner/operator/logical_get.hpp"
+
+namespace vgi {
+
+//! Binds FUNCTION with ARGUMENTS, which are taken out, at the worker. ROWS: how many it will give, if that is known.
+unique_ptr<LogicalGet> BindWorkerScan(ClientContext &context, VgiCatalog &catalog, const od_vgi_function &function,
+                                      const string &schema, od_vgi_values &arguments, idx_t table_index,
+                                      optional_idx rows);
+
+} // namespace vgi

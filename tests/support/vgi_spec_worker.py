@@ -1,0 +1,249 @@
+"""A VGI worker (protocol 2.2, over stdin and stdout) that serves what a JSON file says, to test its client.
+
+    python vgi_spec_worker.py SPEC.json
+
+SPEC: {"catalog": NAME, "companions": [AttachCatalogInfo...], "calls": FILE,
+       "tables": {NAME: {"columns": {NAME: TYPE}, "branches": [BRANCH...], "required_extensions": [NAME...]}},
+       "functions": {NAME: {"columns": {NAME: TYPE}, "rows": [[...]...], "die_after": BATCHES}}}
+BRANCH: {"function": NAME} or {"source": [CATALOG, SCHEMA, TABLE]} or {"format": NAME, "locations": [...]}, with
+"filter", "arguments" (a list of positional ones) and "writable". TYPE is Arrow's name of it ("int64"). Each method
+that is called is a line of FILE.
+"""
+
+import io
+import json
+import os
+import sys
+
+import pyarrow as pa
+from pyarrow import ipc
+
+EMPTY = pa.schema([])
+TEXTS = pa.list_(pa.string())
+BLOBS = pa.list_(pa.binary())
+PAIRS = pa.map_(pa.string(), pa.string())
+TYPES = {"timestamp[us]": pa.timestamp("us"), "string": pa.string(), "date": pa.date32()}
+
+
+def stream(batch, metadata=None):
+    out = io.BytesIO()
+    with ipc.new_stream(out, batch.schema) as writer:
+        writer.write_batch(batch, custom_metadata=metadata)
+    return out.getvalue()
+
+
+def record(**columns):
+    """A stream of one row: NAME=(TYPE, VALUE)."""
+    arrays = [pa.array([value], type=kind) for kind, value in columns.values()]
+    return stream(pa.RecordBatch.from_arrays(arrays, names=list(columns)))
+
+
+def schema_of(columns):
+    return pa.schema([(name, TYPES.get(kind) or pa.type_for_alias(kind)) for name, kind in columns.items()])
+
+
+class NotImplementedByWorker(Exception):
+    pass
+
+
+class Worker:
+    def __init__(self, spec, source, sink):
+        self.spec, self.source, self.sink = spec, source, sink
+
+    def run(self):
+        while self.source.peek(1):
+            request, metadata = self.read_request()
+            method = metadata[b"vgi_rpc.method"].decode()
+            if self.spec.get("calls"):
+                with open(self.spec["calls"], "a") as out:
+                    out.write(method + "\n")
+            try:
+                if method == "init":
+                    self.init(request)
+                else:
+                    self.answer(getattr(self, method, self.unknown)(**request))
+            except Exception as why:
+                self.fail(why)
+            self.sink.flush()
+
+    def read_request(self):
+        reader = ipc.open_stream(self.source)
+        batch, metadata = reader.read_next_batch_with_custom_metadata()
+        for _ in reader:
+            pass
+        return batch.to_pylist()[0] if batch.num_columns else {}, dict(metadata)
+
+    def answer(self, result):
+        if result is None:
+            self.sink.write(stream(pa.RecordBatch.from_arrays([], schema=EMPTY)))
+        else:
+            field = pa.field("result", pa.binary(), nullable=False)
+            self.sink.write(
+                stream(pa.RecordBatch.from_arrays([pa.array([result], pa.binary())], schema=pa.schema([field])))
+            )
+
+    def fail(self, why):
+        metadata = {"vgi_rpc.log_level": "EXCEPTION", "vgi_rpc.log_message": "%s: %s" % (type(why).__name__, why)}
+        metadata["vgi_rpc.log_extra"] = json.dumps(
+            {"exception_type": type(why).__name__, "exception_message": str(why)}
+        )
+        if isinstance(why, NotImplementedByWorker):
+            metadata["vgi_rpc.error_kind"] = "method_not_implemented"
+        self.sink.write(stream(pa.RecordBatch.from_arrays([], schema=EMPTY), metadata))
+
+    def unknown(self, **_):
+        raise NotImplementedByWorker("no such method")
+
+    # ---- catalogs ----
+
+    def items(self, records):
+        return record(items=(BLOBS, records))
+
+    def catalog_catalogs(self):
+        return self.items(
+            [record(name=(pa.string(), name)) for name in self.spec.get("catalogs", [self.spec["catalog"]])]
+        )
+
+    def catalog_attach(self, request):
+        asked = ipc.open_stream(request).read_next_batch().to_pylist()[0]
+        if asked["name"] != self.spec["catalog"]:
+            raise ValueError("no catalog %r" % asked["name"])
+        no = (pa.bool_(), False)
+        return record(
+            attach_opaque_data=(pa.binary(), b"attached"),
+            supports_transactions=no,
+            supports_time_travel=no,
+            catalog_version_frozen=(pa.bool_(), True),
+            catalog_version=(pa.int64(), 1),
+            attach_opaque_data_required=(pa.bool_(), True),
+            default_schema=(pa.string(), "main"),
+            attach_catalogs=(BLOBS, [self.companion(**c) for c in self.spec.get("companions", [])]),
+            comment=(pa.string(), self.spec.get("comment")),
+            tags=(PAIRS, []),
+        )
+
+    def companion(self, alias, target, db_type="", options=None, hidden=False, required=True, secret_ref=""):
+        text = pa.string()
+        return record(
+            alias=(text, alias),
+            target=(text, target),
+            db_type=(text, db_type),
+            options=(PAIRS, list((options or {}).items())),
+            hidden=(pa.bool_(), hidden),
+            required=(pa.bool_(), required),
+            secret_ref=(text, secret_ref),
+        )
+
+    def catalog_detach(self, attach_opaque_data):
+        assert attach_opaque_data == b"attached"
+
+    def catalog_schemas(self, **_):
+        return self.items([record(path=(TEXTS, ["main"]), comment=(pa.string(), None), tags=(PAIRS, []))])
+
+    def catalog_schema_contents_tables(self, path, **_):
+        return self.items([self.table(name, table) for name, table in self.spec.get("tables", {}).items()])
+
+    def table(self, name, table):
+        return record(
+            name=(pa.string(), name),
+            schema_path=(TEXTS, ["main"]),
+            comment=(pa.string(), table.get("comment")),
+            tags=(PAIRS, []),
+            columns=(pa.binary(), schema_of(table["columns"]).serialize().to_pybytes()),
+        )
+
+    def catalog_schema_contents_functions(self, path, type, **_):
+        functions = self.spec.get("functions", {}).items() if type in ("TABLE", "TABLE_FUNCTION") else []
+        return self.items([self.function(name) for name, _ in functions])
+
+    def function(self, name):
+        return record(
+            name=(pa.string(), name),
+            schema_path=(TEXTS, ["main"]),
+            function_type=(pa.string(), "TABLE"),
+            arguments=(pa.binary(), EMPTY.serialize().to_pybytes()),
+            projection_pushdown=(pa.bool_(), False),
+            filter_pushdown=(pa.bool_(), False),
+        )
+
+    def catalog_table_scan_branches_get(self, name, **_):
+        table = self.spec["tables"][name]
+        return record(
+            branches=(BLOBS, [self.branch(**b) for b in table["branches"]]),
+            required_extensions=(TEXTS, table.get("required_extensions", [])),
+        )
+
+    def branch(self, function="", source=None, format=None, locations=None, filter=None, arguments=(), writable=False):
+        text = pa.string()
+        catalog, schema, table = source or (None, None, None)
+        values = pa.RecordBatch.from_arrays(
+            [pa.array([value]) for value in arguments], names=["arg_%d" % i for i in range(len(arguments))]
+        )
+        return record(
+            function_name=(text, function),
+            arguments=(pa.binary(), stream(values) if arguments else b""),
+            branch_filter=(text, filter),
+            writable=(pa.bool_(), writable),
+            source_catalog=(text, catalog),
+            source_schema_path=(TEXTS, [schema] if schema else None),
+            source_table=(text, table),
+            format_name=(text, format),
+            format_locations=(TEXTS, locations),
+        )
+
+    # ---- rows ----
+
+    def bind(self, request):
+        asked = ipc.open_stream(request).read_next_batch().to_pylist()[0]
+        columns = schema_of(self.spec["functions"][asked["function_name"]]["columns"])
+        none = (TEXTS, [])
+        return record(
+            output_schema=(pa.binary(), columns.serialize().to_pybytes()),
+            opaque_data=(pa.binary(), asked["function_name"].encode()),
+            lookup_secret_types=none,
+            lookup_scopes=none,
+            lookup_names=none,
+        )
+
+    def init(self, request):
+        asked = ipc.open_stream(request["request"]).read_next_batch().to_pylist()[0]
+        call = ipc.open_stream(asked["bind_call"]).read_next_batch().to_pylist()[0]
+        function = self.spec["functions"][call["function_name"]]
+        columns = schema_of(function["columns"])
+        header = {
+            "execution_id": (pa.binary(), b"0" * 16),
+            "opaque_data": (pa.binary(), None),
+            "max_workers": (pa.int64(), 1),
+        }
+        self.sink.write(record(**header))
+        self.sink.flush()
+        ticks = ipc.open_stream(self.source)
+        rows, sent = function["rows"], 0
+        with ipc.new_stream(self.sink, columns) as out:
+            while True:
+                try:
+                    _, metadata = ticks.read_next_batch_with_custom_metadata()
+                except StopIteration:
+                    return
+                part = rows[sent * 2048 : (sent + 1) * 2048]
+                if not part or (metadata and b"vgi_rpc.cancel" in dict(metadata)):
+                    break
+                if sent == function.get("die_after"):
+                    print("the worker's last words", file=sys.stderr, flush=True)
+                    os._exit(3)
+                arrays = [pa.array([row[i] for row in part]).cast(field.type) for i, field in enumerate(columns)]
+                out.write_batch(pa.RecordBatch.from_arrays(arrays, schema=columns))
+                self.sink.flush()
+                sent += 1
+        self.sink.flush()
+        for _ in ticks:
+            pass
+
+
+def main():
+    with open(sys.argv[1]) as spec:
+        Worker(json.load(spec), os.fdopen(0, "rb"), os.fdopen(1, "wb")).run()
+
+
+if __name__ == "__main__":
+    main()
