@@ -26,7 +26,7 @@ RECORDED = {
     "worker": [
         (["views", "example", "main"], [(4, "views")]),
         (["macros", "example", "main"], [(5, "scalar_macros"), (5, "table_macros")]),
-        (["functions", "writable", "main"], [(6, "scalars"), (6, "aggregates"), (6, "tables_of_functions")]),
+        (["functions", "projection_repro", "main"], [(6, "scalars"), (6, "aggregates"), (6, "tables_of_functions")]),
         (["branches", "example", "data", "multi_branch_heterogeneous"], [(7, "function_branches")]),
         (["table", "writable", "main", "events"], [(3, "table")]),
         (
@@ -35,7 +35,7 @@ RECORDED = {
         ),
     ],
 }
-LARGEST = 16384
+LARGEST = 65536
 
 
 def streams(data):
