@@ -18,6 +18,12 @@ ROWS = [(1, "cold-a"), (2, "cold-b"), (3, "cold-c"), (100, "hot-x"), (200, "hot-
 NUMBERS = {"columns": {"n": "int64"}, "rows": [[i] for i in range(50)]}
 
 
+@pytest.fixture(autouse=True)
+def nothing_preloaded(monkeypatch):
+    """A sanitizer's runtime, which this process needs, is none of a worker's."""
+    monkeypatch.delenv("LD_PRELOAD", raising=False)
+
+
 @pytest.fixture
 def con():
     con = duckdb.connect(config={"allow_unsigned_extensions": "true", "threads": "2"})
