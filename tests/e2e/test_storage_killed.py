@@ -106,8 +106,10 @@ class Killed:
         command = [sys.executable, "-c", code, self.url]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
         try:
-            self.note(process.stdout.readline())
-            self.look_beside_it()
+            first = process.stdout.readline()
+            self.note(first)
+            if first:  # else a busy machine let its lease end before that
+                self.look_beside_it()
             time.sleep(moment)
         finally:
             process.kill()
