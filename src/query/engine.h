@@ -267,7 +267,6 @@ od_engine *od_snapshot_engine(const od_snapshot *snapshot); /* its rights and li
 void od_snapshot_give(od_snapshot *snapshot);               /* nothing of it runs any more. NULL allowed */
 void od_snapshot_spoil(
     od_snapshot *snapshot); /* before _give: DuckDB has given it up, so it is closed, and opened anew */
-unsigned od_engine_snapshots(od_engine *engine); /* that are open */
 
 /* ---- executions ---- */
 

@@ -470,12 +470,3 @@ void od_snapshot_give(od_snapshot *snapshot)
         (void)pthread_cond_broadcast(&pool->changed);
     (void)pthread_mutex_unlock(&pool->lock);
 }
-
-unsigned od_engine_snapshots(od_engine *engine)
-{
-    od_snapshots *pool = engine->snapshots;
-    (void)pthread_mutex_lock(&pool->lock);
-    unsigned count = pool->count;
-    (void)pthread_mutex_unlock(&pool->lock);
-    return count;
-}
