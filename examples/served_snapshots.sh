@@ -32,4 +32,4 @@ echo "-- in DuckDB both are attached, and meet in one statement; what is gone co
     SELECT 'items: ' || count(*) FROM cloud.prices;"
 
 echo "-- nothing changes a snapshot"
-ask --snapshot "$monday" "DELETE FROM prices" 2>&1 | grep -o "attached in read-only mode"
+{ ask --snapshot "$monday" "DELETE FROM prices" 2>&1 || true; } | grep -o "attached in read-only mode"
