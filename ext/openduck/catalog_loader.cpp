@@ -9,8 +9,8 @@ namespace {
 
 //! Every answer has these columns; what they hold depends on the kind of the row.
 enum AnswerColumn : idx_t {
-	KIND,     // 'd' database, 's' schema, 't' table, 'v' view, 'c' column, 'x' column of DESCRIBE, 'y' collation,
-	          // 'g' default or generated, 'n' name in its own letters, 'f' foreign key to the table itself
+	KIND, // 'd' database, 's' schema, 't' table, 'v' view, 'c' column, 'x' column of DESCRIBE, 'y' collation,
+	// 'g' default or generated, 'n' name in its own letters, 'f' foreign key to the table itself, 'u' distinct values
 	SCHEMA,   // its schema
 	RELATION, // its table or view
 	NAME,     // of the column
@@ -20,7 +20,7 @@ enum AnswerColumn : idx_t {
 	EXTRA,    // a column's default, its key as DESCRIBE writes it
 	FLAG,     // internal; of a column: nullable
 	FLAG_2,   // temporary
-	NUMBER,   // estimated size; of the database: its columns, counted up to a limit
+	NUMBER,   // estimated size; of the database: its columns, counted up to a limit; of a column: its distinct values
 	NUMBER_2, // indexes
 	TAGS
 };
@@ -220,6 +220,9 @@ private:
 		case 'g':
 			ReadGenerated(chunk, row);
 			break;
+		case 'u':
+			ReadDistinctCount(chunk, row);
+			break;
 		case 'f':
 			Relation(chunk, row)
 			    .foreign_keys.emplace_back(TextOf(chunk.GetValue(TEXT, row)), TextOf(chunk.GetValue(EXTRA, row)));
@@ -320,11 +323,29 @@ private:
 		}
 	}
 
+	//! These come last. What they tell of a table that has come since is of no use.
+	void ReadDistinctCount(DataChunk &chunk, idx_t row) {
+		auto entry = index.find(RelationKey(chunk, row));
+		auto position = BigIntValue::Get(chunk.GetValue(POSITION, row));
+		auto count = BigIntValue::Get(chunk.GetValue(NUMBER, row));
+		if (entry == index.end() || position < 1 || count < 1) {
+			return;
+		}
+		auto &columns = result.relations[entry->second].columns;
+		if (idx_t(position) <= columns.size()) {
+			columns[idx_t(position) - 1].distinct_count = idx_t(count);
+		}
+	}
+
+	static string RelationKey(DataChunk &chunk, idx_t row) {
+		return Identifier(TextOf(chunk.GetValue(SCHEMA, row))) + Identifier(TextOf(chunk.GetValue(RELATION, row)));
+	}
+
 	//! Rows of one relation mostly come together.
 	LoadedRelation &Relation(DataChunk &chunk, idx_t row) {
 		auto schema = TextOf(chunk.GetValue(SCHEMA, row));
 		auto name = TextOf(chunk.GetValue(RELATION, row));
-		auto key = Identifier(schema) + Identifier(name);
+		auto key = RelationKey(chunk, row);
 		auto entry = index.find(key);
 		if (entry != index.end()) {
 			return result.relations[entry->second];
@@ -359,6 +380,30 @@ LoadedCatalog Ask(ClientContext &context, Remote &remote, const od_remote_txn *t
 	auto rows = remote.Query(context, txn, sql, AnswerTypes(), &result.version);
 	AnswerReader(result).Read(*rows);
 	return result;
+}
+
+//! What only servers of ours know.
+const char *const DISTINCT_COUNTS = "openduck_distinct_counts";
+
+//! As Ask, of PARTS and of the distinct values that openduck_distinct_counts tells if it is given ARGUMENTS.
+LoadedCatalog AskWithCounts(ClientContext &context, Remote &remote, const od_remote_txn *txn, vector<string> parts,
+                            const string &arguments) {
+	auto without = Union(parts);
+	if (!remote.TakesRows()) {
+		return Ask(context, remote, txn, without);
+	}
+	parts.push_back(
+	    Part("u", {"schema_name", "table_name", "", "column_index", "", "", "", "", "", "distinct_count", "", ""},
+	         string(" FROM ") + DISTINCT_COUNTS + "(" + arguments + ")"));
+	try {
+		return Ask(context, remote, txn, Union(parts));
+	} catch (CatalogException &ex) {
+		if (!StringUtil::Contains(ex.what(), DISTINCT_COUNTS)) {
+			throw;
+		}
+	}
+	remote.SetTakesNoRows();
+	return Ask(context, remote, txn, without);
 }
 
 case_insensitive_set_t TablesOf(const LoadedCatalog &catalog) {
@@ -415,20 +460,20 @@ LoadedCatalog CatalogLoader::LoadSchemas(ClientContext &context, Remote &remote,
 
 LoadedCatalog CatalogLoader::LoadAll(ClientContext &context, Remote &remote, const od_remote_txn *txn,
                                      int64_t count_limit) {
-	auto result = Ask(
+	auto result = AskWithCounts(
 	    context, remote, txn,
-	    Union({DatabasePart(CountColumns(count_limit)), SchemasPart(),
-	           Part("t",
-	                {"schema_name", "table_name", "", "", "comment", "sql", "", "internal", "temporary",
-	                 "estimated_size", "index_count", "tags"},
-	                string(" FROM duckdb_tables()") + OF_DATABASE),
-	           Part("v",
-	                {"schema_name", "view_name", "", "", "comment", "sql", "", "internal", "temporary", "", "", "tags"},
-	                string(" FROM duckdb_views()") + OF_DATABASE),
-	           Part("c",
-	                {"schema_name", "table_name", "column_name", "column_index", "comment", "data_type",
-	                 "column_default", "is_nullable", "", "", "", ""},
-	                string(" FROM duckdb_columns()") + OF_DATABASE)}));
+	    {DatabasePart(CountColumns(count_limit)), SchemasPart(),
+	     Part("t",
+	          {"schema_name", "table_name", "", "", "comment", "sql", "", "internal", "temporary", "estimated_size",
+	           "index_count", "tags"},
+	          string(" FROM duckdb_tables()") + OF_DATABASE),
+	     Part("v", {"schema_name", "view_name", "", "", "comment", "sql", "", "internal", "temporary", "", "", "tags"},
+	          string(" FROM duckdb_views()") + OF_DATABASE),
+	     Part("c",
+	          {"schema_name", "table_name", "column_name", "column_index", "comment", "data_type", "column_default",
+	           "is_nullable", "", "", "", ""},
+	          string(" FROM duckdb_columns()") + OF_DATABASE)},
+	    "");
 	result.complete = true;
 	auto tables = TablesOf(result);
 	bool odd = false;
@@ -454,29 +499,29 @@ LoadedCatalog CatalogLoader::LoadRelation(ClientContext &context, Remote &remote
 	// The plan tells what DESCRIBE does not: collations, and the table's name in its own letters.
 	auto plan = "(SELECT CAST(json_serialize_plan(" + Literal("SELECT * FROM " + relation) + ") AS JSON) AS plan)";
 	auto types = "(SELECT json_extract(plan, '$.plans[0].expressions[*].return_type') AS types FROM " + plan + ")";
-	return Ask(
+	return AskWithCounts(
 	    context, remote, txn,
-	    Union(
-	        {DatabasePart(""), SchemasPart(),
-	         Part("x",
-	              {schema_literal, name_literal, "column_name", "row_number() OVER ()", "\"key\"", "column_type",
-	               "\"default\"", "\"null\" = 'YES'", "", "", "", ""},
-	              " FROM (DESCRIBE " + relation + ")"),
-	         Part("y",
-	              {schema_literal, name_literal, "", "position", "",
-	               "json_extract_string(type, '$.type_info.collation')", "", "", "", "", "", ""},
-	              " FROM (SELECT unnest(types) AS type, generate_subscripts(types, 1) AS position FROM " + types + ")"),
-	         Part("g", {schema_literal, name_literal, "", "cid + 1", "", "", "dflt_value", "", "", "", "", ""},
-	              " FROM pragma_table_info(" + Literal(relation) + ") WHERE dflt_value IS NOT NULL"),
-	         Part("n",
-	              {schema_literal, name_literal, "", "", "",
-	               "json_extract_string(plan, '$.plans[0].children[0].function_data.table')", "", "", "", "", "", ""},
-	              " FROM " + plan),
-	         Part("v",
-	              {schema_literal, name_literal, "view_name", "", "comment", "sql", "", "internal", "temporary", "", "",
-	               "tags"},
-	              string(" FROM duckdb_views()") + OF_DATABASE + of_schema + " AND lower(view_name) = lower(" +
-	                  name_literal + ")")}));
+	    {DatabasePart(""), SchemasPart(),
+	     Part("x",
+	          {schema_literal, name_literal, "column_name", "row_number() OVER ()", "\"key\"", "column_type",
+	           "\"default\"", "\"null\" = 'YES'", "", "", "", ""},
+	          " FROM (DESCRIBE " + relation + ")"),
+	     Part("y",
+	          {schema_literal, name_literal, "", "position", "", "json_extract_string(type, '$.type_info.collation')",
+	           "", "", "", "", "", ""},
+	          " FROM (SELECT unnest(types) AS type, generate_subscripts(types, 1) AS position FROM " + types + ")"),
+	     Part("g", {schema_literal, name_literal, "", "cid + 1", "", "", "dflt_value", "", "", "", "", ""},
+	          " FROM pragma_table_info(" + Literal(relation) + ") WHERE dflt_value IS NOT NULL"),
+	     Part("n",
+	          {schema_literal, name_literal, "", "", "",
+	           "json_extract_string(plan, '$.plans[0].children[0].function_data.table')", "", "", "", "", "", ""},
+	          " FROM " + plan),
+	     Part("v",
+	          {schema_literal, name_literal, "view_name", "", "comment", "sql", "", "internal", "temporary", "", "",
+	           "tags"},
+	          string(" FROM duckdb_views()") + OF_DATABASE + of_schema + " AND lower(view_name) = lower(" +
+	              name_literal + ")")},
+	    schema_literal + ", " + name_literal);
 }
 
 } // namespace openduck

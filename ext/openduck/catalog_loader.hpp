@@ -24,6 +24,7 @@ struct LoadedColumn {
 	Value default_sql;      // also the expression of a generated column,
 	bool generated = false; // which is known here only if its table was asked for alone
 	bool nullable = true;
+	idx_t distinct_count = 0; // about; 0: not known
 };
 
 struct LoadedRelation {

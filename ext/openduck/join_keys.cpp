@@ -46,12 +46,6 @@ idx_t JoinKeys::SelectKeys(DataChunk &rows, SelectionVector &selection) const {
 	return count;
 }
 
-//! Keys of TYPE go up as one text. DuckDB makes a Value of every element of a list that is a parameter, several times over; a text it
-//! splits and casts as it goes.
-static bool IsWrittenAsText(const LogicalType &type) {
-	return type.IsIntegral();
-}
-
 //! The bytes of the texts TEXTS, whose type is VARCHAR.
 static idx_t TextBytes(Vector &texts, idx_t count) {
 	UnifiedVectorFormat format;
@@ -69,11 +63,6 @@ idx_t JoinKeys::Size(DataChunk &rows) const {
 	idx_t size = 0;
 	for (idx_t i = 0; i < types.size(); i++) {
 		auto least = rows.size() * MaxValue(idx_t(MIN_KEY_BYTES), GetTypeIdSize(types[i].InternalType()));
-		if (IsWrittenAsText(types[i])) {
-			Vector words(LogicalType::VARCHAR);
-			VectorOperations::DefaultCast(rows.data[i], words, rows.size());
-			least = MaxValue(least, TextBytes(words, rows.size()) + rows.size());
-		}
 		size += least;
 		if (types[i].InternalType() == PhysicalType::VARCHAR) {
 			size += TextBytes(rows.data[i], rows.size());
@@ -124,52 +113,19 @@ idx_t JoinKeys::Count() {
 	return keys ? keys->Count() : 0;
 }
 
-static LogicalType ParameterType(const LogicalType &type) {
-	return IsWrittenAsText(type) ? LogicalType::VARCHAR : LogicalType::LIST(type);
-}
-
-void JoinKeys::FillList(idx_t column, Vector &list) {
-	ListVector::Reserve(list, keys->Count());
-	for (auto &chunk : keys->Chunks()) {
-		ListVector::Append(list, chunk.data[column], chunk.size());
-	}
-	FlatVector::GetData<list_entry_t>(list)[0] = {0, keys->Count()};
-}
-
-void JoinKeys::FillText(idx_t column, Vector &text) {
-	string result;
-	Vector words(LogicalType::VARCHAR);
-	for (auto &chunk : keys->Chunks()) {
-		VectorOperations::DefaultCast(chunk.data[column], words, chunk.size());
-		UnifiedVectorFormat format;
-		words.ToUnifiedFormat(chunk.size(), format);
-		auto data = UnifiedVectorFormat::GetData<string_t>(format);
-		for (idx_t row = 0; row < chunk.size(); row++) {
-			auto index = format.sel->get_index(row);
-			// A NULL among the keys is a condition of its own.
-			if (format.validity.RowIsValid(index)) {
-				result += result.empty() ? "" : ",";
-				result.append(data[index].GetData(), data[index].GetSize());
-			}
-		}
-	}
-	// A NULL has no elements, an empty text has one.
-	if (result.empty()) {
-		FlatVector::SetNull(text, 0, true);
-		return;
-	}
-	FlatVector::GetData<string_t>(text)[0] = StringVector::AddString(text, result);
-}
-
-void JoinKeys::Fill(vector<reference<Vector>> values) {
+od_msg *JoinKeys::Write() {
 	lock_guard<mutex> guard(lock);
-	for (idx_t i = 0; i < values.size(); i++) {
-		if (IsWrittenAsText(types[i])) {
-			FillText(i, values[i]);
-		} else {
-			FillList(i, values[i]);
-		}
+	vector<string> names;
+	vector<idx_t> columns;
+	for (idx_t i = 0; i < types.size(); i++) {
+		names.push_back("k" + to_string(i + 1));
+		columns.push_back(i);
 	}
+	NativeWriter writer(names, types);
+	for (auto &chunk : keys->Chunks()) {
+		writer.Append(chunk, columns, 0, chunk.size());
+	}
+	return writer.Flush();
 }
 
 void JoinKeys::SetSource(weak_ptr<Pipeline> source_p) {
@@ -185,57 +141,30 @@ shared_ptr<Pipeline> JoinKeys::Source() {
 //===--------------------------------------------------------------------===//
 // JoinKeyConditions
 //===--------------------------------------------------------------------===//
-JoinKeyConditions::~JoinKeyConditions() {
-	od_msg_unref(message);
-}
-
-JoinKeyConditions::JoinKeyConditions(JoinKeyConditions &&other) noexcept {
-	*this = std::move(other);
-}
-
-JoinKeyConditions &JoinKeyConditions::operator=(JoinKeyConditions &&other) noexcept {
-	std::swap(conditions, other.conditions);
-	std::swap(count, other.count);
-	std::swap(nothing, other.nothing);
-	std::swap(message, other.message);
-	return *this;
-}
-
-void JoinKeyConditions::Add(const JoinKeyFilter &filter, idx_t &parameters) {
-	vector<string> values, lists;
-	for (auto &type : filter.keys->types) {
-		auto number = ++parameters;
-		auto value = StringUtil::Format(IsWrittenAsText(type) ? "string_split($%llu, ',')" : "$%llu", number);
-		values.push_back(StringUtil::Format("CAST(%s AS %s[]) AS k%llu", value, TypeToSql(type), number));
-		lists.push_back(StringUtil::Format("unnest(k%llu)", number));
+void JoinKeyConditions::Add(const JoinKeyFilter &filter, idx_t parameter) {
+	vector<string> names;
+	for (idx_t i = 0; i < filter.columns.size(); i++) {
+		names.push_back("k" + to_string(i + 1));
 	}
-	// Of a value that stands in unnest itself DuckDB makes a text when it binds it.
-	auto keys = "SELECT " + StringUtil::Join(lists, ", ") + " FROM (SELECT " + StringUtil::Join(values, ", ") + ")";
+	auto keys = "SELECT " + StringUtil::Join(names, ", ") + " FROM " + RowParameters::FromItem(parameter);
 	auto columns = StringUtil::Join(filter.columns, ", ");
-	auto one = filter.columns.size() == 1;
-	auto condition = (one ? columns : "(" + columns + ")") + " IN (" + keys + ")";
+	auto condition = (names.size() == 1 ? columns : "(" + columns + ")") + " IN (" + keys + ")";
 	if (filter.keys->keep_null && filter.keys->HasNull()) {
 		condition += " OR " + columns + " IS NULL";
 	}
 	conditions.push_back("(" + condition + ")");
 }
 
-JoinKeyConditions JoinKeyConditions::Planned(const vector<JoinKeyFilter> &filters) {
+JoinKeyConditions JoinKeyConditions::Planned(const vector<JoinKeyFilter> &filters, idx_t before) {
 	JoinKeyConditions result;
-	idx_t parameters = 0;
 	for (auto &filter : filters) {
-		result.Add(filter, parameters);
+		result.Add(filter, ++before);
 	}
 	return result;
 }
 
-JoinKeyConditions JoinKeyConditions::Complete(const vector<JoinKeyFilter> &filters) {
+JoinKeyConditions JoinKeyConditions::Complete(const vector<JoinKeyFilter> &filters, RowParameters &parameters) {
 	JoinKeyConditions result;
-	idx_t parameters = 0;
-	vector<string> names;
-	vector<LogicalType> types;
-	vector<idx_t> columns;
-	vector<reference<JoinKeys>> used;
 	for (auto &filter : filters) {
 		auto &keys = *filter.keys;
 		if (keys.TooMany()) {
@@ -243,37 +172,12 @@ JoinKeyConditions JoinKeyConditions::Complete(const vector<JoinKeyFilter> &filte
 		}
 		auto count = keys.Count();
 		result.nothing = result.nothing || count == 0;
-		result.count += count;
-		result.Add(filter, parameters);
-		used.push_back(keys);
-		for (auto &type : keys.types) {
-			columns.push_back(names.size());
-			names.push_back(to_string(names.size() + 1));
-			types.push_back(ParameterType(type));
+		if (count > 0 && parameters.Add(keys.Write())) {
+			result.count += count;
+			result.Add(filter, parameters.Count());
 		}
 	}
-	if (used.empty() || result.nothing) {
-		return result;
-	}
-	DataChunk row;
-	row.Initialize(Allocator::DefaultAllocator(), types, 1);
-	idx_t next = 0;
-	for (auto &keys : used) {
-		vector<reference<Vector>> lists;
-		for (idx_t i = 0; i < keys.get().types.size(); i++) {
-			lists.push_back(row.data[next++]);
-		}
-		keys.get().Fill(std::move(lists));
-	}
-	row.SetCardinality(1);
-	NativeWriter writer(names, types);
-	writer.Append(row, columns, 0, 1);
-	result.message = writer.Flush();
 	return result;
-}
-
-od_slice JoinKeyConditions::Parameters() const {
-	return message ? od_slice {od_msg_data(message), od_msg_len(message)} : od_slice {nullptr, 0};
 }
 
 } // namespace openduck

@@ -3,14 +3,12 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "openduck/parameters.hpp"
+
 #include "duckdb.hpp"
 #include "duckdb/common/types/column/column_data_collection.hpp"
 #include "duckdb/parallel/pipeline.hpp"
 #include "duckdb/planner/logical_operator.hpp"
-
-extern "C" {
-#include "base/buf.h"
-}
 
 namespace duckdb {
 class GroupedAggregateHashTable;
@@ -47,8 +45,8 @@ public:
 	bool HasNull() const {
 		return has_null;
 	}
-	//! Makes VALUES, one vector for each column of a key, the lists of all keys; of integers texts with commas.
-	void Fill(vector<reference<Vector>> values);
+	//! All keys as a NATIVE payload, which the caller owns, with columns k1, k2, ...
+	od_msg *Write();
 
 	//! The pipeline that the keys come from. A pipeline that needs them depends on it.
 	void SetSource(weak_ptr<Pipeline> source);
@@ -58,8 +56,6 @@ private:
 	//! The rows of ROWS that are keys.
 	idx_t SelectKeys(DataChunk &rows, SelectionVector &selection) const;
 	idx_t Size(DataChunk &rows) const;
-	void FillList(idx_t column, Vector &list);
-	void FillText(idx_t column, Vector &text);
 
 	const idx_t max_bytes;
 	atomic<bool> too_many {false};
@@ -79,18 +75,14 @@ struct JoinKeyFilter {
 	vector<string> columns;
 };
 
-//! The values of statement parameters "1", "2", ... that hold the keys of FILTERS, and conditions that name them. Those of which
-//! there are too many are left out, as are those of the plan that has not run.
+//! Conditions that leave in only rows with a key of FILTERS, which are parameters of the statement. Those of which there are too many are
+//! left out.
 class JoinKeyConditions {
 public:
-	JoinKeyConditions() = default;
-	//! Only the conditions, for EXPLAIN.
-	static JoinKeyConditions Planned(const vector<JoinKeyFilter> &filters);
-	//! Conditions and values. The keys must be complete.
-	static JoinKeyConditions Complete(const vector<JoinKeyFilter> &filters);
-	~JoinKeyConditions();
-	JoinKeyConditions(JoinKeyConditions &&other) noexcept;
-	JoinKeyConditions &operator=(JoinKeyConditions &&other) noexcept;
+	//! For EXPLAIN, before there are keys; BEFORE is the number of parameters before theirs.
+	static JoinKeyConditions Planned(const vector<JoinKeyFilter> &filters, idx_t before);
+	//! The keys, which must be complete, are added to PARAMETERS.
+	static JoinKeyConditions Complete(const vector<JoinKeyFilter> &filters, RowParameters &parameters);
 
 	vector<string> conditions;
 	//! How many keys are sent.
@@ -98,13 +90,8 @@ public:
 	//! One of the filters has no key at all: no row of the scan has a partner.
 	bool nothing = false;
 
-	//! See od_remote_query.parameters; valid as long as this is.
-	od_slice Parameters() const;
-
 private:
-	void Add(const JoinKeyFilter &filter, idx_t &parameters);
-
-	od_msg *message = nullptr;
+	void Add(const JoinKeyFilter &filter, idx_t parameter);
 };
 
 //! Above the side of a join that KEYS come from: EXPRESSIONS are evaluated for each row that passes. SHOWN is for EXPLAIN.

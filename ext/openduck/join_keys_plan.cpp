@@ -13,8 +13,8 @@ namespace openduck {
 
 namespace {
 
-//! Never more than this. The server makes a value of DuckDB's of each key, which takes some ten times as much.
-constexpr idx_t MAX_KEY_BYTES = idx_t(4) << 20;
+//! Never more than this.
+constexpr idx_t MAX_KEY_BYTES = idx_t(16) << 20;
 //! A scan of less is not worth a thought.
 constexpr idx_t MIN_SCAN_BYTES = idx_t(16) << 10;
 //! Keys may be this part of what the scan would give without them. Those of a side from which nothing was left out are
@@ -196,7 +196,7 @@ private:
 			return;
 		}
 		auto &bind = get.bind_data->Cast<RemoteScanBindData>();
-		if (!bind.Wrappable() || bind.limit.IsValid()) {
+		if (!bind.Wrappable() || bind.limit.IsValid() || !bind.source.remote->TakesRows()) {
 			return;
 		}
 		auto writer = ScanColumnWriter(get, bind);

@@ -17,6 +17,7 @@
 #include "duckdb/planner/operator/logical_distinct.hpp"
 #include "duckdb/planner/operator/logical_limit.hpp"
 #include "openduck/subplan.hpp"
+#include "openduck/table.hpp"
 #include "openduck/table_size.hpp"
 
 namespace openduck {
@@ -189,6 +190,45 @@ static void DropSelectionHint(LogicalGet &get) {
 	}
 }
 
+//! DuckDB's guess for a filter that it knows nothing of.
+static constexpr double FILTER_SELECTIVITY = 0.2;
+
+//! The distinct values of COLUMN if all other EXPRESSIONS are constants; 0: that is not known.
+static idx_t ComparedDistinctCount(const RemoteScanBindData &bind, LogicalGet &get,
+                                   const vector<const_reference<Expression>> &expressions) {
+	idx_t count = 0;
+	for (auto &expression : expressions) {
+		if (expression.get().GetExpressionClass() == ExpressionClass::BOUND_CONSTANT) {
+			continue;
+		}
+		if (count > 0 || expression.get().GetExpressionClass() != ExpressionClass::BOUND_COLUMN_REF ||
+		    !bind.source.entry) {
+			return 0;
+		}
+		auto &index = get.GetColumnIds()[expression.get().Cast<BoundColumnRefExpression>().binding.column_index];
+		count = bind.source.entry->Cast<OpenDuckTableEntry>().DistinctCount(index.GetPrimaryIndex());
+	}
+	return count;
+}
+
+//! The part of the rows that FILTER, whose columns are GET's, leaves.
+static double Selectivity(const RemoteScanBindData &bind, LogicalGet &get, const Expression &filter) {
+	idx_t distinct = 0, values = 1;
+	if (filter.GetExpressionType() == ExpressionType::COMPARE_EQUAL) {
+		auto &comparison = filter.Cast<BoundComparisonExpression>();
+		distinct = ComparedDistinctCount(bind, get, {*comparison.left, *comparison.right});
+	} else if (filter.GetExpressionType() == ExpressionType::COMPARE_IN) {
+		auto &in = filter.Cast<BoundOperatorExpression>();
+		vector<const_reference<Expression>> children;
+		for (auto &child : in.children) {
+			children.push_back(*child);
+		}
+		values = children.size() - 1;
+		distinct = ComparedDistinctCount(bind, get, children);
+	}
+	return distinct > 0 ? MinValue(1.0, double(values) / double(distinct)) : FILTER_SELECTIVITY;
+}
+
 void PushdownFilters(ClientContext &context, LogicalGet &get, FunctionData *bind_data,
                      vector<unique_ptr<Expression>> &filters) {
 	auto &bind = bind_data->Cast<RemoteScanBindData>();
@@ -213,6 +253,7 @@ void PushdownFilters(ClientContext &context, LogicalGet &get, FunctionData *bind
 		}
 		total += sql.size();
 		bind.filters.push_back(std::move(sql));
+		bind.selectivity = MinValue(bind.selectivity, Selectivity(bind, get, *filter));
 		pushed = std::move(filter);
 	}
 	filters = std::move(rest);
@@ -224,7 +265,8 @@ void PushdownFilters(ClientContext &context, LogicalGet &get, FunctionData *bind
 //===--------------------------------------------------------------------===//
 // Parts of a plan that the server runs
 //===--------------------------------------------------------------------===//
-void ReplaceByScan(PlanPart part, RemoteScanSource source, string sql, vector<RemoteColumn> columns, idx_t rows) {
+unique_ptr<LogicalOperator> ReplaceByScan(PlanPart part, RemoteScanSource source, string sql,
+                                          vector<RemoteColumn> columns, idx_t rows) {
 	auto before = part.place->GetColumnBindings();
 	auto table = part.binder.GenerateTableIndex();
 	vector<LogicalType> types;
@@ -240,18 +282,20 @@ void ReplaceByScan(PlanPart part, RemoteScanSource source, string sql, vector<Re
 	source.entry = nullptr;
 	auto bind = unique_ptr_cast<FunctionData, RemoteScanBindData>(RemoteScanBind(std::move(source)));
 	bind->subquery = std::move(sql);
-	auto result = make_uniq<LogicalGet>(table, RemoteScanFunction(), std::move(bind), types, names);
+	auto get = make_uniq<LogicalGet>(table, RemoteScanFunction(), std::move(bind), types, names);
 	for (idx_t i = 0; i < types.size(); i++) {
-		result->AddColumnId(i);
+		get->AddColumnId(i);
 	}
+	unique_ptr<LogicalOperator> result = std::move(get);
 	result->SetEstimatedCardinality(rows);
 	result->ResolveOperatorTypes();
-	part.place = std::move(result);
+	std::swap(part.place, result);
 	ColumnBindingReplacer replacer;
 	for (idx_t i = 0; i < before.size(); i++) {
 		replacer.replacement_bindings.emplace_back(before[i], ColumnBinding(table, i));
 	}
 	replacer.VisitOperator(*part.root);
+	return result;
 }
 
 //===--------------------------------------------------------------------===//
@@ -286,7 +330,8 @@ static void PushLimit(LogicalLimit &limit) {
 }
 
 //! BELOW_LIMIT: a LIMIT lies above, and a join above that. The join's run-time filters are not known to be right here.
-static void VisitPlan(LogicalOperator &op, PushdownLevel level, bool in_join, bool below_limit) {
+static void VisitPlan(ClientContext &context, LogicalOperator &op, PushdownLevel level, bool in_join,
+                      bool below_limit) {
 	switch (op.type) {
 	case LogicalOperatorType::LOGICAL_LIMIT:
 		if (level != PushdownLevel::OFF) {
@@ -326,7 +371,8 @@ static void VisitPlan(LogicalOperator &op, PushdownLevel level, bool in_join, bo
 				}
 			}
 		}
-		auto keys = JoinKeyConditions::Planned(bind.key_filters);
+		bind.expected_rows = get.EstimateCardinality(context);
+		auto keys = JoinKeyConditions::Planned(bind.key_filters, bind.sent.size());
 		bind.planned_sql = PlanRemoteScan(bind, ids, get.projection_ids, by_position, false, keys.conditions).sql;
 		break;
 	}
@@ -334,7 +380,7 @@ static void VisitPlan(LogicalOperator &op, PushdownLevel level, bool in_join, bo
 		break;
 	}
 	for (auto &child : op.children) {
-		VisitPlan(*child, level, in_join, below_limit);
+		VisitPlan(context, *child, level, in_join, below_limit);
 	}
 }
 
@@ -345,7 +391,7 @@ static void OptimizeRemoteScans(OptimizerExtensionInput &input, unique_ptr<Logic
 		PlanJoinKeys(input.context, *plan);
 		PushSubplans(input, plan, true);
 	}
-	VisitPlan(*plan, level, false, false);
+	VisitPlan(input.context, *plan, level, false, false);
 }
 
 static void PrepareRemoteScans(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan) {

@@ -56,8 +56,9 @@ struct PlanPart {
 	unique_ptr<LogicalOperator> &place;
 };
 //! Puts a scan in its place: of the query SQL, one SELECT, at the server of SOURCE, whose COLUMNS are those of the part, and which gives
-//! about ROWS rows.
-void ReplaceByScan(PlanPart part, RemoteScanSource source, string sql, vector<RemoteColumn> columns, idx_t rows);
+//! about ROWS rows. Returns what stood there.
+unique_ptr<LogicalOperator> ReplaceByScan(PlanPart part, RemoteScanSource source, string sql,
+                                          vector<RemoteColumn> columns, idx_t rows);
 
 //! Whether the server's result is exactly the one that is made here, in whatever order the rows come.
 bool IsExactAggregate(const LogicalAggregate &aggregate);

@@ -11,16 +11,15 @@ namespace openduck {
 //===--------------------------------------------------------------------===//
 // Aggregates
 //===--------------------------------------------------------------------===//
-//! Whether the result is the same in whatever order the rows come.
-static bool IsExact(const BoundAggregateExpression &aggregate) {
-	auto &name = aggregate.function.name;
+bool IsExactAggregate(const AggregateFunction &function, const vector<unique_ptr<Expression>> &arguments) {
+	auto &name = function.name;
 	if (name == "count_star") {
-		return aggregate.children.empty();
+		return arguments.empty();
 	}
-	if (aggregate.children.size() != 1) {
+	if (arguments.size() != 1) {
 		return false;
 	}
-	auto &type = aggregate.children[0]->return_type;
+	auto &type = arguments[0]->return_type;
 	if (name == "sum" || name == "avg") {
 		return type.IsIntegral() || type.id() == LogicalTypeId::DECIMAL;
 	}
@@ -29,15 +28,14 @@ static bool IsExact(const BoundAggregateExpression &aggregate) {
 
 bool IsExactAggregate(const LogicalAggregate &aggregate) {
 	auto &sets = aggregate.grouping_sets;
-	if (!aggregate.grouping_functions.empty() ||
-	    (!sets.empty() && (sets.size() > 1 || sets[0].size() != aggregate.groups.size()))) {
+	if (sets.size() == 1 && sets[0].size() != aggregate.groups.size()) {
 		return false;
 	}
 	for (auto &expression : aggregate.expressions) {
 		auto &bound = expression->Cast<BoundAggregateExpression>();
 		auto &catalog = bound.function.catalog_name;
-		if (!IsExact(bound) || bound.order_bys || (!catalog.empty() && catalog != SYSTEM_CATALOG) ||
-		    TypeToSql(bound.return_type).empty()) {
+		if (!IsExactAggregate(bound.function, bound.children) || bound.order_bys ||
+		    (!catalog.empty() && catalog != SYSTEM_CATALOG) || TypeToSql(bound.return_type).empty()) {
 			return false;
 		}
 	}
@@ -58,13 +56,9 @@ bool IsRemoteLeaf(const LogicalOperator &op) {
 	}
 }
 
-//! Not if there is a LIMIT: DuckDB 1.5.5 may leave out rows by the run-time filters of a join above before it counts them.
 bool IsRemoteTree(const LogicalOperator &op) {
 	if (op.children.empty()) {
 		return IsRemoteLeaf(op);
-	}
-	if (op.type == LogicalOperatorType::LOGICAL_TOP_N) {
-		return false;
 	}
 	for (auto &child : op.children) {
 		if (!IsRemoteTree(*child)) {
@@ -72,6 +66,42 @@ bool IsRemoteTree(const LogicalOperator &op) {
 		}
 	}
 	return op.type != LogicalOperatorType::LOGICAL_EXTENSION_OPERATOR;
+}
+
+//! As IsRemoteTree, but of parts of this side too. SCANS: the tables of a server that were met.
+bool IsMixedTree(const LogicalOperator &op, idx_t &scans) {
+	if (IsOfThisSide(op)) {
+		return true;
+	}
+	if (op.children.empty()) {
+		scans += op.type == LogicalOperatorType::LOGICAL_GET;
+		return IsRemoteLeaf(op);
+	}
+	if (op.type == LogicalOperatorType::LOGICAL_EXTENSION_OPERATOR) {
+		return false;
+	}
+	for (auto &child : op.children) {
+		if (!IsMixedTree(*child, scans)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+//! The place of OP below PLACE.
+unique_ptr<LogicalOperator> &PlaceOf(const LogicalOperator &op, unique_ptr<LogicalOperator> &place) {
+	for (auto &child : place->children) {
+		if (child.get() == &op) {
+			return child;
+		}
+		if (child) {
+			auto &found = PlaceOf(op, child);
+			if (&found != &child) {
+				return found;
+			}
+		}
+	}
+	return place;
 }
 
 //! A scan, perhaps below projections.
@@ -161,18 +191,33 @@ public:
 		if (IsRoot(*place) && IsRemoteTree(*place) && IsWorth(*place, reducible, summed) && Push(place)) {
 			return;
 		}
+		if (!keys_planned && !repeated && (IsRoot(*place) || Decompresses(*place)) && PushMixed(place)) {
+			return;
+		}
 		if (place->type == LogicalOperatorType::LOGICAL_AGGREGATE_AND_GROUP_BY) {
 			summed = IsExactAggregate(place->Cast<LogicalAggregate>()) && IsRemoteTree(*place->children[0]);
 		}
+		auto before = repeated;
+		repeated |= place->type == LogicalOperatorType::LOGICAL_RECURSIVE_CTE;
 		for (idx_t i = 0; i < place->children.size(); i++) {
 			Visit(place->children[i], IsReducible(*place, i, reducible), summed);
 		}
+		repeated = before;
 	}
 
 private:
 	//! What computes a few columns is as good here, and no order is kept on the way.
 	static bool IsRoot(const LogicalOperator &op) {
 		return op.type != LogicalOperatorType::LOGICAL_PROJECTION && !GivesOrder(op);
+	}
+
+	//! Columns of this side are grouped in a short form, which ends here.
+	static bool Decompresses(const LogicalOperator &op) {
+		bool found = false;
+		for (auto &expression : op.expressions) {
+			found |= IsCompression(*expression, false);
+		}
+		return found && op.type == LogicalOperatorType::LOGICAL_PROJECTION && !GivesOrder(op);
 	}
 
 	//! Whether the keys of a join may leave out rows of the CHILD'th side of OP.
@@ -224,6 +269,9 @@ private:
 			return summed || IsSemiOrAnti(op.Cast<LogicalJoin>().join_type) || GivesLess(op);
 		case LogicalOperatorType::LOGICAL_CROSS_PRODUCT:
 			return summed || GivesLess(op);
+		case LogicalOperatorType::LOGICAL_WINDOW:
+			// Its rows are those below, and more columns.
+			return IsWorth(*op.children[0], reducible, summed);
 		default:
 			return false;
 		}
@@ -261,6 +309,32 @@ private:
 		return true;
 	}
 
+	//! The server runs it with rows of this side.
+	bool PushMixed(unique_ptr<LogicalOperator> &place) {
+		idx_t scans = 0;
+		if (place->children.empty() || !IsMixedTree(*place, scans) || scans == 0 || !IsWorthSending(context, *place)) {
+			return false;
+		}
+		SubplanWriter writer(true);
+		vector<RemoteColumn> columns;
+		auto sql = writer.Write(*place, columns);
+		if (sql.empty() || !writer.HasSource() || writer.sent.empty() || !writer.Source().remote->TakesRows() ||
+		    StringUtil::Split(sql, "openduck_rows(").size() != writer.sent.size() + 1) {
+			// The last: a text of the user's looks like a name that may be replaced (RowTransport).
+			return false;
+		}
+		auto rows = place->EstimateCardinality(context);
+		auto part = ReplaceByScan({binder, root, place}, writer.Source(), std::move(sql), std::move(columns), rows);
+		auto &bind = place->Cast<LogicalGet>().bind_data->Cast<RemoteScanBindData>();
+		for (auto &sent : writer.sent) {
+			bind.sent.push_back(sent.rows);
+		}
+		for (auto &sent : writer.sent) {
+			place = PlanSentRows(sent.rows, std::move(place), std::move(PlaceOf(sent.op, part)));
+		}
+		return true;
+	}
+
 	//! The server gives the first rows only; they are put in order here.
 	bool PushFirst(LogicalTopN &top) {
 		if (!IsRemoteTree(*top.children[0]) || top.limit > NumericLimits<int32_t>::Maximum() ||
@@ -287,6 +361,8 @@ private:
 	ClientContext &context;
 	unique_ptr<LogicalOperator> &root;
 	const bool keys_planned;
+	//! Below a recursive CTE: what is here is run more than once.
+	bool repeated = false;
 };
 
 } // namespace

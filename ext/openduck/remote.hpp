@@ -37,6 +37,14 @@ public:
 	string Authority() const; // "127.0.0.1:7878"
 	string Database() const;  // the name at the server
 
+	//! Whether its statements may read rows that they bring along (openduck_rows, docs/protocol.md), as far as is known.
+	bool TakesRows() const {
+		return takes_rows;
+	}
+	void SetTakesNoRows() {
+		takes_rows = false;
+	}
+
 	//! Runs SQL and fetches all its rows as TYPES; for catalog questions. EXPECTED_VERSION 0: any. *VERSION (may be
 	//! null) gets the catalog version that it ran against. Interruptible by CONTEXT (may be null). Runs in TXN; null: by
 	//! itself.
@@ -51,6 +59,7 @@ private:
 	explicit Remote(od_remote *handle_p) : handle(handle_p) {
 	}
 	od_remote *handle;
+	atomic<bool> takes_rows {true};
 };
 
 //! Throws a BinderException when ALIAS is not attached or is not an openduck database. (Implemented beside the catalog

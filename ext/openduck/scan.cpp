@@ -2,6 +2,8 @@
 // openduck/scan.cpp: the table function behind every remote read
 //===----------------------------------------------------------------------===//
 #include "openduck/scan.hpp"
+#include "openduck/sent_rows.hpp"
+#include "openduck/table.hpp"
 
 #include "duckdb/execution/expression_executor.hpp"
 #include "duckdb/main/database.hpp"
@@ -18,9 +20,10 @@ namespace openduck {
 class RemoteScanGlobalState : public GlobalTableFunctionState {
 public:
 	RemoteScanPlan plan;
+	//! What was sent along. Outlives the queue, whose stream may run in its transaction.
+	unique_ptr<RowTransport> transport;
 	unique_ptr<PayloadQueue> queue;
-	//! Keys of joins that were sent, and the bytes that they took.
-	optional_idx keys_sent;
+	idx_t keys_sent = 0;
 	idx_t bytes_sent = 0;
 	idx_t max_threads = 1;
 	atomic<idx_t> rows {0};
@@ -48,21 +51,26 @@ public:
 	SelectionVector selection;
 };
 
-//! Sends the scan with the keys of its joins, which are known now.
+//! Sends the scan with the rows of this side and the keys of its joins, which are known now.
 static void SendScan(ClientContext &context, const RemoteScanBindData &bind, TableFunctionInitInput &input,
                      RemoteScanGlobalState &state) {
-	auto keys = JoinKeyConditions::Complete(bind.key_filters);
+	auto &remote = *bind.source.remote;
+	state.transport = make_uniq<RowTransport>(context, remote, ScanTransaction(context, bind.source), bind.sent);
+	auto &transport = *state.transport;
+	// Tables take the place of parameters, so that none is left for keys.
+	auto keys = JoinKeyConditions::Complete(transport.UsesTables() ? vector<JoinKeyFilter>() : bind.key_filters,
+	                                        *transport.parameters);
 	state.plan =
 	    PlanRemoteScan(bind, input.column_indexes, input.projection_ids,
 	                   optional_ptr<const TableFilterSet>(input.filters.get()), bind.dynamic_filters, keys.conditions);
-	if (!bind.key_filters.empty()) {
-		state.keys_sent = keys.count;
-		state.bytes_sent = keys.Parameters().len;
-	}
+	state.plan.sql = transport.Name(std::move(state.plan.sql));
+	auto parameters = transport.parameters->Slice();
+	state.keys_sent = keys.count;
+	state.bytes_sent = transport.UsesTables() ? transport.bytes : parameters.len;
 	unique_ptr<RemoteStream> stream;
 	if (!keys.nothing) {
-		stream = RemoteStream::Start(&context, *bind.source.remote, ScanTransaction(context, bind.source),
-		                             state.plan.sql, bind.source.catalog_version, false, keys.Parameters());
+		stream = RemoteStream::Start(&context, remote, transport.Transaction(), state.plan.sql,
+		                             bind.source.catalog_version, false, parameters);
 		stream->WatchExecutor();
 	}
 	state.queue = make_uniq<PayloadQueue>(std::move(stream));
@@ -273,8 +281,6 @@ static OperatorPartitionData RemoteScanGetPartitionData(ClientContext &, TableFu
 //===--------------------------------------------------------------------===//
 // What the optimizer and EXPLAIN ask
 //===--------------------------------------------------------------------===//
-//! DuckDB's guess for a filter that it knows nothing of.
-static constexpr double FILTER_SELECTIVITY = 0.2;
 //! Ours for what a query gives: a plan for too many rows goes less wrong than one for too few.
 static constexpr idx_t UNKNOWN_ROWS = 10000;
 
@@ -282,12 +288,24 @@ static unique_ptr<NodeStatistics> RemoteScanCardinality(ClientContext &, const F
 	auto &bind = bind_p->Cast<RemoteScanBindData>();
 	auto rows = bind.source.estimated_rows.IsValid() ? bind.source.estimated_rows.GetIndex() : UNKNOWN_ROWS;
 	if (!bind.filters.empty()) {
-		rows = MaxValue<idx_t>(1, idx_t(double(rows) * FILTER_SELECTIVITY));
+		rows = MaxValue<idx_t>(1, idx_t(double(rows) * bind.selectivity));
 	}
 	if (bind.limit.IsValid()) {
 		rows = MinValue(rows, bind.limit.GetIndex());
 	}
 	return make_uniq<NodeStatistics>(rows);
+}
+
+//! Only how many values there are: the rest of what statistics tell DuckDB takes for true, but others may have written since.
+static unique_ptr<BaseStatistics> RemoteScanStatistics(ClientContext &, const FunctionData *bind_p, column_t column) {
+	auto &bind = bind_p->Cast<RemoteScanBindData>();
+	auto count = bind.source.entry ? bind.source.entry->Cast<OpenDuckTableEntry>().DistinctCount(column) : 0;
+	if (count == 0 || column >= bind.source.columns.size()) {
+		return nullptr;
+	}
+	auto result = BaseStatistics::CreateUnknown(bind.source.columns[column].type);
+	result.SetDistinctCount(count);
+	return result.ToUnique();
 }
 
 static InsertionOrderPreservingMap<string> RemoteScanToString(TableFunctionToStringInput &input) {
@@ -317,10 +335,18 @@ static InsertionOrderPreservingMap<string> RemoteScanDynamicToString(TableFuncti
 	}
 	auto &global = input.global_state->Cast<RemoteScanGlobalState>();
 	result["Remote SQL"] = global.plan.sql;
+	if (bind.expected_rows.IsValid()) {
+		result["Rows Expected"] = to_string(bind.expected_rows.GetIndex());
+	}
 	result["Rows Received"] = to_string(global.rows.load());
 	result["Bytes Received"] = to_string(global.queue->Bytes());
-	if (global.keys_sent.IsValid()) {
-		result["Keys Sent"] = to_string(global.keys_sent.GetIndex());
+	if (!bind.sent.empty() && global.transport) {
+		result["Rows Sent"] = to_string(global.transport->rows);
+	}
+	if (!bind.key_filters.empty()) {
+		result["Keys Sent"] = to_string(global.keys_sent);
+	}
+	if (global.bytes_sent > 0) {
 		result["Bytes Sent"] = to_string(global.bytes_sent);
 	}
 	return result;
@@ -351,6 +377,7 @@ bool IsRemoteScan(const TableFunction &function) {
 TableFunction RemoteScanFunction() {
 	TableFunction function("openduck_scan", {}, RemoteScanExecute, nullptr, RemoteScanInitGlobal, RemoteScanInitLocal);
 	function.cardinality = RemoteScanCardinality;
+	function.statistics = RemoteScanStatistics;
 	function.pushdown_complex_filter = PushdownFilters;
 	function.to_string = RemoteScanToString;
 	function.dynamic_to_string = RemoteScanDynamicToString;
@@ -367,8 +394,8 @@ TableFunction RemoteScanFunction() {
 RemoteStart RemoteScanStart(ClientContext &context, const PhysicalTableScan &scan) {
 	auto &bind = scan.bind_data->Cast<RemoteScanBindData>();
 	auto &remote = *bind.source.remote;
-	// A scan that a join will filter is better sent when the join knows its keys; now only the version is looked at.
-	auto later = (scan.dynamic_filters && bind.dynamic_filters) || !bind.key_filters.empty();
+	// A scan that a join will filter, or that brings rows along, is sent when these are known; now only the version is looked at.
+	auto later = (scan.dynamic_filters && bind.dynamic_filters) || !bind.key_filters.empty() || !bind.sent.empty();
 	if (later && bind.source.catalog_version == 0) {
 		return RemoteStart::STARTED;
 	}

@@ -14,6 +14,8 @@
 
 namespace openduck {
 
+class SentRows;
+
 class RemoteScanBindData : public TableFunctionData {
 public:
 	RemoteScanSource source;
@@ -27,10 +29,15 @@ public:
 	bool filters_pushed = true;
 	//! False if a join's run-time filter must not reach below a LIMIT that lies between them.
 	bool dynamic_filters = false;
+	//! The part of its rows that FILTERS are thought to leave.
+	double selectivity = 1;
+	//! Rows of this side that the subquery reads as parameters "1", "2", ...
+	vector<shared_ptr<SentRows>> sent;
 	//! Keys of joins that are sent along once they are known.
 	vector<JoinKeyFilter> key_filters;
-	//! What will be sent as far as the optimizer can tell; for EXPLAIN.
+	//! What will be sent as far as the optimizer can tell, and how many rows it expects then; for EXPLAIN.
 	string planned_sql;
+	optional_idx expected_rows;
 
 	//! Whether filters, limit and projection can be added to what is read.
 	bool Wrappable() const {

@@ -17,8 +17,11 @@ unique_ptr<FunctionData> RemoteScanBindData::Copy() const {
 	result->limit = limit;
 	result->filters_pushed = filters_pushed;
 	result->dynamic_filters = dynamic_filters;
+	result->selectivity = selectivity;
+	result->sent = sent;
 	result->key_filters = key_filters;
 	result->planned_sql = planned_sql;
+	result->expected_rows = expected_rows;
 	return std::move(result);
 }
 
@@ -28,8 +31,8 @@ bool RemoteScanBindData::Equals(const FunctionData &other_p) const {
 	    source.query != other.source.query || filters != other.filters || limit.IsValid() != other.limit.IsValid()) {
 		return false;
 	}
-	// A text may be volatile or change something, and keys are one join's: two such scans are not one.
-	if (!Wrappable() || !key_filters.empty() || !other.key_filters.empty()) {
+	// A text may be volatile or change something, and rows of this side are one plan's: two such scans are not one.
+	if (!Wrappable() || !key_filters.empty() || !other.key_filters.empty() || !sent.empty() || !other.sent.empty()) {
 		return this == &other;
 	}
 	return !limit.IsValid() || limit.GetIndex() == other.limit.GetIndex();

@@ -33,7 +33,8 @@ bool SubplanWriter::WriteScan(LogicalGet &get, SubplanBlock &block) {
 		return false;
 	}
 	auto &bind = get.bind_data->Cast<RemoteScanBindData>();
-	if (!bind.Wrappable() || bind.limit.IsValid() || !bind.key_filters.empty() || !Accept(bind.source)) {
+	if (!bind.Wrappable() || bind.limit.IsValid() || !bind.key_filters.empty() || !bind.sent.empty() ||
+	    !Accept(bind.source)) {
 		return false;
 	}
 	block.from = ScanFromSql(bind, get.table_filters, block.where);
@@ -61,6 +62,48 @@ bool SubplanWriter::WriteScan(LogicalGet &get, SubplanBlock &block) {
 		}
 		block.columns.push_back(std::move(column));
 	}
+	return true;
+}
+
+bool IsOfThisSide(const LogicalOperator &op) {
+	switch (op.type) {
+	case LogicalOperatorType::LOGICAL_GET:
+		if (IsRemoteScan(op.Cast<LogicalGet>().function)) {
+			return false;
+		}
+		break;
+	case LogicalOperatorType::LOGICAL_DELIM_GET:
+	case LogicalOperatorType::LOGICAL_CTE_REF:
+	case LogicalOperatorType::LOGICAL_EXTENSION_OPERATOR:
+		return false;
+	default:
+		break;
+	}
+	for (auto &child : op.children) {
+		if (!IsOfThisSide(*child)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+bool SubplanWriter::WriteSent(LogicalOperator &op, SubplanBlock &block) {
+	op.ResolveOperatorTypes();
+	auto bindings = op.GetColumnBindings();
+	if (bindings.empty() || bindings.size() != op.types.size()) {
+		return false;
+	}
+	auto alias = "t" + to_string(++aliases);
+	for (idx_t i = 0; i < bindings.size(); i++) {
+		if (TypeToSql(op.types[i]).empty()) {
+			return false;
+		}
+		block.columns.push_back({bindings[i], op.types[i], alias + ".c" + to_string(i), true});
+	}
+	sent.push_back({op, make_shared_ptr<SentRows>(op.types)});
+	block.from = RowParameters::FromItem(sent.size()) + " AS " + alias;
+	block.qualified = true;
+	block.single = true;
 	return true;
 }
 
@@ -136,7 +179,7 @@ bool SubplanWriter::WriteProjection(LogicalProjection &projection, SubplanBlock 
 			auto child = block.Find(expression.Cast<BoundColumnRefExpression>().binding);
 			column.plain = child && child->plain;
 		}
-		if (!WriteExpression(expression, block, column.sql)) {
+		if (!WriteProjected(expression, block, column)) {
 			return false;
 		}
 		columns.push_back(std::move(column));
@@ -166,6 +209,21 @@ static string AggregateSql(const BoundAggregateExpression &bound, const string &
 	       (filter.empty() ? "" : " FILTER (WHERE " + filter + ")");
 }
 
+static string GroupBySql(const LogicalAggregate &aggregate, const vector<string> &groups) {
+	if (aggregate.grouping_sets.size() <= 1) {
+		return groups.empty() ? "" : " GROUP BY " + StringUtil::Join(groups, ", ");
+	}
+	vector<string> sets;
+	for (auto &set : aggregate.grouping_sets) {
+		vector<string> members;
+		for (auto index : set) {
+			members.push_back(groups[index]);
+		}
+		sets.push_back("(" + StringUtil::Join(members, ", ") + ")");
+	}
+	return " GROUP BY GROUPING SETS (" + StringUtil::Join(sets, ", ") + ")";
+}
+
 bool SubplanWriter::WriteAggregate(LogicalAggregate &aggregate, SubplanBlock &block) {
 	if (IsScalarSubquery(aggregate)) {
 		return WriteScalar(aggregate, block);
@@ -173,16 +231,33 @@ bool SubplanWriter::WriteAggregate(LogicalAggregate &aggregate, SubplanBlock &bl
 	if (!IsExactAggregate(aggregate) || !WriteInput(*aggregate.children[0], block)) {
 		return false;
 	}
+	if (aggregate.grouping_sets.size() > 1) {
+		// Groups that are columns: what is left out of a set is NULL, wherever else it is named.
+		for (auto &group : aggregate.groups) {
+			if (group->GetExpressionClass() != ExpressionClass::BOUND_COLUMN_REF) {
+				return false;
+			}
+		}
+		Wrap(block);
+	}
 	vector<SubplanColumn> columns;
 	vector<string> groups;
 	for (idx_t i = 0; i < aggregate.groups.size(); i++) {
 		auto &group = *aggregate.groups[i];
-		string sql;
-		if (TypeToSql(group.return_type).empty() || !WriteExpression(group, block, sql)) {
+		SubplanColumn column {ColumnBinding(aggregate.group_index, i), group.return_type, string(), false};
+		if (TypeToSql(group.return_type).empty() || !WriteExpression(group, block, column.sql, &column.compressed)) {
 			return false;
 		}
-		groups.push_back(sql);
-		columns.push_back({ColumnBinding(aggregate.group_index, i), group.return_type, std::move(sql), false});
+		groups.push_back(column.sql);
+		columns.push_back(std::move(column));
+	}
+	for (idx_t i = 0; i < aggregate.grouping_functions.size(); i++) {
+		vector<string> members;
+		for (auto index : aggregate.grouping_functions[i]) {
+			members.push_back(groups[index]);
+		}
+		columns.push_back({ColumnBinding(aggregate.groupings_index, i), LogicalType::BIGINT,
+		                   "grouping(" + StringUtil::Join(members, ", ") + ")", false});
 	}
 	for (idx_t i = 0; i < aggregate.expressions.size(); i++) {
 		auto &bound = aggregate.expressions[i]->Cast<BoundAggregateExpression>();
@@ -198,7 +273,7 @@ bool SubplanWriter::WriteAggregate(LogicalAggregate &aggregate, SubplanBlock &bl
 	if (block.columns.empty()) {
 		return false;
 	}
-	block.tail = groups.empty() ? "" : " GROUP BY " + StringUtil::Join(groups, ", ");
+	block.tail = GroupBySql(aggregate, groups);
 	block.closed = true;
 	block.qualified = false;
 	block.single = false;
@@ -232,7 +307,8 @@ bool SubplanWriter::WriteSetOperation(LogicalSetOperation &operation, SubplanBlo
 			return false;
 		}
 		for (idx_t i = 0; i < side.columns.size(); i++) {
-			if (side.columns[i].type != operation.types[i] || TypeToSql(operation.types[i]).empty()) {
+			if (side.columns[i].type != operation.types[i] || side.columns[i].compressed ||
+			    TypeToSql(operation.types[i]).empty()) {
 				return false;
 			}
 		}
@@ -283,6 +359,9 @@ bool SubplanWriter::WriteInput(LogicalOperator &op, SubplanBlock &block) {
 }
 
 bool SubplanWriter::WriteOperator(LogicalOperator &op, SubplanBlock &block) {
+	if (sends && IsOfThisSide(op)) {
+		return WriteSent(op, block);
+	}
 	switch (op.type) {
 	case LogicalOperatorType::LOGICAL_GET:
 		return WriteScan(op.Cast<LogicalGet>(), block);
@@ -297,6 +376,12 @@ bool SubplanWriter::WriteOperator(LogicalOperator &op, SubplanBlock &block) {
 	case LogicalOperatorType::LOGICAL_ORDER_BY:
 		// Without a limit above, nobody sees it within a part of a plan.
 		return WriteOperator(*op.children[0], block) && Restrict(op, block);
+	case LogicalOperatorType::LOGICAL_WINDOW:
+		return WriteWindow(op.Cast<LogicalWindow>(), block) && Restrict(op, block);
+	case LogicalOperatorType::LOGICAL_TOP_N:
+		return WriteTopN(op.Cast<LogicalTopN>(), block);
+	case LogicalOperatorType::LOGICAL_LIMIT:
+		return WriteLimit(op.Cast<LogicalLimit>(), block);
 	case LogicalOperatorType::LOGICAL_UNION:
 	case LogicalOperatorType::LOGICAL_EXCEPT:
 	case LogicalOperatorType::LOGICAL_INTERSECT:
@@ -349,6 +434,9 @@ string SubplanWriter::WriteFirst(LogicalOperator &op, const vector<BoundOrderByN
 		return string();
 	}
 	for (auto &column : block.columns) {
+		if (column.compressed) {
+			return string();
+		}
 		columns.push_back({"c" + to_string(columns.size()), column.type});
 	}
 	return WithNamed(named, Select(block) + order_sql);

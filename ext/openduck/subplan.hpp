@@ -4,7 +4,9 @@
 #pragma once
 
 #include "openduck/scan.hpp"
+#include "openduck/sent_rows.hpp"
 
+#include "duckdb/planner/expression/bound_window_expression.hpp"
 #include "duckdb/planner/operator/list.hpp"
 
 namespace openduck {
@@ -17,6 +19,9 @@ struct SubplanColumn {
 	string sql;
 	//! It is the column of a FROM item, and nothing computed.
 	bool plain = false;
+	//! DuckDB has made it shorter to group or to order by it; SQL gives it as it was before, which is as good for that, but TYPE is the
+	//! short one's.
+	bool compressed = false;
 };
 
 //! A SELECT that is being put together: everything but its list.
@@ -45,11 +50,26 @@ struct SubplanBlock {
 //! function here returns false if it met such a thing.
 class SubplanWriter {
 public:
+	//! With SENDS parts without a table of a server are read as rows that are sent there.
+	explicit SubplanWriter(bool sends = false) : sends(sends) {
+	}
+
 	//! OP as one SELECT with the columns that it gives, in their order. Empty if the server cannot do it. COLUMNS are what it gives.
 	string Write(LogicalOperator &op, vector<RemoteColumn> &columns);
 	//! As Write, but only the first ROWS rows in the order of ORDERS.
 	string WriteFirst(LogicalOperator &op, const vector<BoundOrderByNode> &orders, idx_t rows,
 	                  vector<RemoteColumn> &columns);
+	//! A part of this side that the query reads as its parameter of this place in SENT, from 1.
+	struct Part {
+		reference<LogicalOperator> op;
+		shared_ptr<SentRows> rows;
+	};
+	vector<Part> sent;
+
+	//! There is a table of a server in what was written.
+	bool HasSource() const {
+		return source != nullptr;
+	}
 	//! The server of what was written.
 	const RemoteScanSource &Source() const {
 		return *source;
@@ -60,6 +80,8 @@ private:
 	//! As WriteOperator, for more to be said of the rows of OP.
 	bool WriteInput(LogicalOperator &op, SubplanBlock &block);
 	bool WriteScan(LogicalGet &get, SubplanBlock &block);
+	//! OP runs here, and its rows are sent.
+	bool WriteSent(LogicalOperator &op, SubplanBlock &block);
 	bool WriteProjection(LogicalProjection &projection, SubplanBlock &block);
 	bool WriteFilter(LogicalFilter &filter, SubplanBlock &block);
 	bool WriteAggregate(LogicalAggregate &aggregate, SubplanBlock &block);
@@ -70,6 +92,13 @@ private:
 	bool WriteMaterialized(LogicalMaterializedCTE &cte, SubplanBlock &block);
 	bool WriteReference(LogicalCTERef &reference, SubplanBlock &block);
 	bool WriteDelimGet(LogicalDelimGet &get, SubplanBlock &block);
+
+	bool WriteWindow(LogicalWindow &window, SubplanBlock &block);
+	bool WriteWindowExpression(const BoundWindowExpression &window, const SubplanBlock &block, string &sql);
+	bool WriteTopN(LogicalTopN &top, SubplanBlock &block);
+	bool WriteLimit(LogicalLimit &limit, SubplanBlock &block);
+	//! Those of OP's rows, which BLOCK writes, that REST leaves (SQL).
+	bool WriteRows(LogicalOperator &op, const string &rest, SubplanBlock &block);
 
 	bool WriteCrossProduct(LogicalOperator &op, SubplanBlock &block);
 	bool WriteAnyJoin(LogicalAnyJoin &join, SubplanBlock &block);
@@ -83,7 +112,11 @@ private:
 	typedef std::function<bool(const SubplanBlock &left, const SubplanBlock &right, vector<string> &conditions)> on_t;
 	bool Join(JoinType type, SubplanBlock left, SubplanBlock right, const on_t &write, SubplanBlock &block);
 
-	bool WriteExpression(const Expression &expression, const SubplanBlock &block, string &sql);
+	//! COMPRESSED (may be null: then there is none) tells whether it is a compressed column.
+	bool WriteExpression(const Expression &expression, const SubplanBlock &block, string &sql,
+	                     bool *compressed = nullptr);
+	//! What a projection gives, which may compress a column, or undo that.
+	bool WriteProjected(const Expression &expression, const SubplanBlock &block, SubplanColumn &column);
 	bool WriteOrders(const vector<BoundOrderByNode> &orders, const SubplanBlock &block, string &sql);
 
 	//! "SELECT LIST FROM ... WHERE ... GROUP BY ...".
@@ -107,6 +140,7 @@ private:
 
 	bool Accept(const RemoteScanSource &scanned);
 
+	const bool sends;
 	optional_ptr<const RemoteScanSource> source;
 	idx_t aliases = 0;
 	//! "name AS MATERIALIZED (SELECT ...)", in an order in which each needs only those before.
@@ -120,6 +154,18 @@ private:
 	//! What CTEs are called here, and what they give.
 	unordered_map<idx_t, pair<string, SubplanBlock>> ctes;
 };
+
+//! Whether FUNCTION of ARGUMENTS gives the same in whatever order rows come.
+bool IsExactAggregate(const AggregateFunction &function, const vector<unique_ptr<Expression>> &arguments);
+
+//! Whether EXPRESSION is a call of one of DuckDB's functions that shorten values (COMPRESS), or that undo it.
+bool IsCompression(const Expression &expression, bool compress);
+
+//! Whether OP needs nothing of a server, nor of the plan around it.
+bool IsOfThisSide(const LogicalOperator &op);
+
+//! Whether less travels if the server runs OP, for which the parts of this side are sent to it, than if OP is run here.
+bool IsWorthSending(ClientContext &context, LogicalOperator &op);
 
 //! Has the server do what PLAN would do with its tables alone, as far as that is exactly the same and less comes of it. If KEYS_PLANNED is
 //! false, groups that a join could do with fewer of are left for later.

@@ -132,14 +132,43 @@ bool SubplanWriter::Accept(const RemoteScanSource &scanned) {
 //===--------------------------------------------------------------------===//
 // Expressions
 //===--------------------------------------------------------------------===//
-bool SubplanWriter::WriteExpression(const Expression &expression, const SubplanBlock &block, string &sql) {
+bool IsCompression(const Expression &expression, bool compress) {
+	return expression.GetExpressionClass() == ExpressionClass::BOUND_FUNCTION &&
+	       StringUtil::StartsWith(expression.Cast<BoundFunctionExpression>().function.name,
+	                              compress ? "__internal_compress_" : "__internal_decompress_");
+}
+
+bool SubplanWriter::WriteProjected(const Expression &expression, const SubplanBlock &block, SubplanColumn &column) {
+	if (IsCompression(expression, true)) {
+		column.compressed = true;
+		return WriteExpression(*expression.Cast<BoundFunctionExpression>().children[0], block, column.sql);
+	}
+	if (IsCompression(expression, false)) {
+		bool compressed = false;
+		return WriteExpression(*expression.Cast<BoundFunctionExpression>().children[0], block, column.sql,
+		                       &compressed) &&
+		       compressed;
+	}
+	return WriteExpression(expression, block, column.sql, &column.compressed);
+}
+
+bool SubplanWriter::WriteExpression(const Expression &expression, const SubplanBlock &block, string &sql,
+                                    bool *compressed) {
+	auto named = expression.GetExpressionClass() == ExpressionClass::BOUND_COLUMN_REF
+	                 ? block.Find(expression.Cast<BoundColumnRefExpression>().binding)
+	                 : nullptr;
+	if (named && named->compressed && compressed) {
+		*compressed = true;
+		sql = named->sql;
+		return named->type == expression.return_type;
+	}
 	column_writer_t writer = [&block](const Expression &expr, string &out) {
 		if (expr.GetExpressionClass() != ExpressionClass::BOUND_COLUMN_REF) {
 			return false;
 		}
 		auto &ref = expr.Cast<BoundColumnRefExpression>();
 		auto column = block.Find(ref.binding);
-		if (ref.depth > 0 || !column || column->type != ref.return_type) {
+		if (ref.depth > 0 || !column || column->type != ref.return_type || column->compressed) {
 			return false;
 		}
 		out = column->sql;
@@ -151,7 +180,9 @@ bool SubplanWriter::WriteExpression(const Expression &expression, const SubplanB
 bool SubplanWriter::WriteOrders(const vector<BoundOrderByNode> &orders, const SubplanBlock &block, string &sql) {
 	for (auto &order : orders) {
 		string key;
-		if (TypeToSql(order.expression->return_type).empty() || !WriteExpression(*order.expression, block, key)) {
+		bool compressed = false;
+		if (TypeToSql(order.expression->return_type).empty() ||
+		    !WriteExpression(*order.expression, block, key, &compressed)) {
 			return false;
 		}
 		sql += sql.empty() ? " ORDER BY " : ", ";

@@ -242,6 +242,9 @@ OpenDuckTableEntry::OpenDuckTableEntry(CatalogSnapshot &snapshot, SchemaCatalogE
       full(loaded.full), is_view(loaded.is_view), odd_columns(std::move(parts.odd_columns)),
       estimated_size(loaded.estimated_size), index_count(loaded.index_count) {
 	internal = loaded.internal;
+	for (auto &column : loaded.columns) {
+		distinct_counts.push_back(column.distinct_count);
+	}
 }
 
 vector<RemoteColumn> OpenDuckTableEntry::RemoteColumns() const {

@@ -43,6 +43,10 @@ public:
 	bool IsView() const {
 		return is_view;
 	}
+	//! How many values column COLUMN has, about; 0: not known. As old as the snapshot.
+	idx_t DistinctCount(column_t column) const {
+		return column < distinct_counts.size() ? distinct_counts[column] : 0;
+	}
 
 public:
 	unique_ptr<CreateInfo> GetInfo() const override;
@@ -59,6 +63,7 @@ private:
 	const case_insensitive_map_t<string> odd_columns;
 	const optional_idx estimated_size;
 	const idx_t index_count;
+	vector<idx_t> distinct_counts;
 };
 
 } // namespace openduck

@@ -6,6 +6,7 @@
 #include "duckdb/main/prepared_statement_data.hpp"
 #include "duckdb/planner/planner.hpp"
 #include "server/confine.hpp"
+#include "server/distinct_counts.hpp"
 #include "server/limit.hpp"
 #include "server/outline.hpp"
 #include "server/read.hpp"
@@ -88,6 +89,7 @@ bool Install(void *connection, char *why, size_t size) {
 		InstallStream(context);
 		InstallRun(context);
 		InstallLimit(context);
+		InstallDistinctCounts(context);
 		return true;
 	} catch (const std::exception &ex) {
 		snprintf(why, size, "%s", duckdb::ErrorData(ex).Message().c_str());

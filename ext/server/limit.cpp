@@ -81,6 +81,7 @@ bool IsHarmless(const string &name) {
 	                                            "summary",
 	                                            "test_all_types",
 	                                            "test_vector_types",
+	                                            "openduck_rows",
 	                                            "openduck_stream",
 	                                            "pragma_version",
 	                                            "pragma_platform",
@@ -101,10 +102,19 @@ bool IsHarmless(const string &name) {
 
 //! Those whose rows each tell their database in the column database_name
 bool IsListing(const string &name) {
-	static const unordered_set<string> NAMES = {
-	    "duckdb_columns", "duckdb_constraints", "duckdb_databases",          "duckdb_functions",
-	    "duckdb_indexes", "duckdb_schemas",     "duckdb_sequences",          "duckdb_tables",
-	    "duckdb_types",   "duckdb_views",       "duckdb_coordinate_systems", "pragma_database_size"};
+	static const unordered_set<string> NAMES = {"duckdb_columns",
+	                                            "duckdb_constraints",
+	                                            "duckdb_databases",
+	                                            "duckdb_functions",
+	                                            "duckdb_indexes",
+	                                            "duckdb_schemas",
+	                                            "duckdb_sequences",
+	                                            "duckdb_tables",
+	                                            "duckdb_types",
+	                                            "duckdb_views",
+	                                            "duckdb_coordinate_systems",
+	                                            "pragma_database_size",
+	                                            "openduck_distinct_counts"};
 	return NAMES.find(name) != NAMES.end();
 }
 

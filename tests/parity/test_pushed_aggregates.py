@@ -77,6 +77,11 @@ def test_types(con, name):
         "SELECT w.i FROM {0}.wide w WHERE w.p > (SELECT avg(p) FROM {0}.wide)",
         "SELECT sum(m) FROM (SELECT max(i) AS m FROM {0}.wide GROUP BY s)",
         "SELECT s, max(i) FROM {0}.wide GROUP BY s UNION ALL SELECT s, min(i) FROM {0}.none GROUP BY s",
+        "SELECT g, s, sum(i) FROM {0}.wide GROUP BY CUBE (g, s)",
+        "SELECT g, grouping(g), sum(i) FROM {0}.wide GROUP BY g",
+        "SELECT sum(i) FROM (FROM {0}.wide ORDER BY i LIMIT 10)",
+        "SELECT g, s, grouping(s, g), count(*), max(p) FROM {0}.wide GROUP BY GROUPING SETS ((g), (s, g), ())",
+        "SELECT g, sum(i) FROM {0}.none GROUP BY ROLLUP (g)",
     ],
 )
 def test_made_there(con, sql):
@@ -90,9 +95,6 @@ def test_made_there(con, sql):
         "SELECT g, avg(f) FROM {0}.wide WHERE i < 900 GROUP BY g",
         "SELECT g, string_agg(s ORDER BY i) FROM {0}.wide GROUP BY g",
         "SELECT g, median(i) FROM {0}.wide GROUP BY g",
-        "SELECT g, s, sum(i) FROM {0}.wide GROUP BY CUBE (g, s)",
-        "SELECT g, grouping(g), sum(i) FROM {0}.wide GROUP BY g",
-        "SELECT sum(i) FROM (FROM {0}.wide ORDER BY i LIMIT 10)",
         "SELECT max(s COLLATE NOCASE) FROM {0}.wide",
     ],
 )

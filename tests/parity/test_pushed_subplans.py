@@ -87,6 +87,25 @@ def check(con, sql):
             "SELECT o, count(*) FROM {0}.b FULL JOIN (SELECT k + 40 AS k, 1 AS o FROM {0}.a) USING (k) GROUP BY 1",
         ),
         (["max(", "CROSS JOIN"], "SELECT id, count(*), max(k) FROM {0}.odd JOIN {0}.b ON id = k GROUP BY id"),
+        (
+            ["rank() OVER (", "PARTITION BY", "DESC NULLS LAST", "GROUP BY"],
+            "SELECT n, count(*), max(id) FROM (SELECT id, rank() OVER (PARTITION BY g ORDER BY k DESC NULLS LAST) AS n "
+            "FROM {0}.a) GROUP BY n",
+        ),
+        (
+            ["count(DISTINCT", "OVER ("],
+            "SELECT n, count(*) FROM (SELECT count(DISTINCT k) FILTER (WHERE id > 9) OVER (PARTITION BY s) AS n "
+            "FROM {0}.a) GROUP BY n",
+        ),
+        (
+            ["sum(", "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"],
+            "SELECT n, count(*) FROM (SELECT sum(p) OVER (PARTITION BY g ORDER BY k) AS n FROM {0}.a) GROUP BY n",
+        ),
+        (
+            ["LIMIT 3 OFFSET 2", "GROUP BY", "MATERIALIZED"],
+            "SELECT b.g, count(*) FROM (SELECT k, id FROM {0}.a WHERE k > 1 ORDER BY id LIMIT 3 OFFSET 2) x "
+            "JOIN {0}.b USING (k) GROUP BY b.g",
+        ),
         (["CAST", "sum("], "SELECT sum(g * 2.5), sum(p * 0.07 + 1) FROM {0}.a JOIN {0}.b USING (k, g)"),
     ],
 )  # fmt: skip

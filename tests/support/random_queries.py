@@ -150,8 +150,50 @@ class Queries:
         if depth > 0 and self.rnd.random() < 0.35:
             sql, types = self.select(depth - 1)
             return "(%s) %s" % (sql, alias), [("%s.x%d" % (alias, n), t) for n, t in enumerate(types)]
+        if self.rnd.random() < 0.08:
+            return self.listed(alias)
         table = self.rnd.choice(sorted(self.tables.columns))
         return "{%s} %s" % (table, alias), [("%s.%s" % (alias, c), t) for c, t in self.tables.columns[table].items()]
+
+    def listed(self, alias):
+        """Rows that stand in the text."""
+        types = self.rnd.sample(("INTEGER", "VARCHAR", "BIGINT", "DECIMAL(9,2)"), 3)
+        values = [(*CONSTANTS[t], "NULL") for t in types]
+        rows = [
+            "(%s)" % ", ".join("CAST(%s AS %s)" % (self.rnd.choice(v), t) for v, t in zip(values, types))
+            for _ in range(self.rnd.randrange(1, 6))
+        ]
+        columns = ["c%d" % n for n in range(len(types))]
+        return "(VALUES %s) %s(%s)" % (", ".join(rows), alias, ", ".join(columns)), [
+            ("%s.%s" % (alias, c), t) for c, t in zip(columns, types)
+        ]
+
+    def window(self, scope):
+        """A window function that gives equal rows the same, and its type."""
+        partition, _ = self.pick(scope, COMPARED)
+        order, _ = self.pick(scope, COMPARED)
+        over = "PARTITION BY %s" % partition if self.rnd.random() < 0.7 else ""
+        r = self.rnd.random()
+        if r < 0.4:
+            word = self.rnd.choice(("rank()", "dense_rank()"))
+            way = self.rnd.choice(("", " DESC", " NULLS FIRST", " DESC NULLS LAST"))
+            return "%s OVER (%s ORDER BY %s%s)" % (word, over, order, way), "BIGINT"
+        if self.rnd.random() < 0.5:
+            over += " ORDER BY %s" % order
+        name, sql_type = self.aggregate(scope)
+        return "%s OVER (%s)" % (name, over), sql_type
+
+    def groups(self, keys):
+        """What stands behind GROUP BY."""
+        names = [k for k, _ in keys]
+        r = self.rnd.random()
+        if len(set(names)) < len(names) or r < 0.7:
+            return ", ".join(names)
+        if r < 0.85:
+            return "%s(%s)" % (self.rnd.choice(("ROLLUP", "CUBE")), ", ".join(names))
+        sizes = [len(names)] + [self.rnd.randint(0, len(names)) for _ in range(2)]
+        sets = ["(%s)" % ", ".join(self.rnd.sample(names, size)) for size in sizes]
+        return "GROUPING SETS (%s)" % ", ".join(sets)
 
     def source(self, depth):
         sql, scope = self.item(depth)
@@ -212,11 +254,13 @@ class Queries:
         if r < 0.4:
             keys = [self.pick(scope, COMPARED) for _ in range(self.rnd.choice((0, 1, 1, 2)))]
             found = keys + [self.aggregate(scope) for _ in range(self.rnd.choice((1, 2)))]
-            tail = " GROUP BY %s" % ", ".join(k for k, _ in keys) if keys else ""
+            tail = " GROUP BY %s" % self.groups(keys) if keys else ""
             if keys and self.rnd.random() < 0.3:
                 tail += " HAVING count(*) > 1"
         else:
             found = [self.value(scope) for _ in range(self.rnd.choice((1, 2, 3)))]
+            if r > 0.9:
+                found.append(self.window(scope))
             tail = ""
         if not any(t in COMPARED for _, t in found):
             found.append(self.aggregate(scope) if r < 0.4 else self.pick(scope, COMPARED))

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/ident.h"
 #include "query/engine/engine_internal.h"
+#include "query/engine/rows.h"
 #include "query/engine/txn_internal.h"
 #include "base/banned.h"
 
@@ -259,6 +260,7 @@ static od_code prepare_instance(od_engine *engine, const od_engine_options *opti
     OD_TRY(set_temp_directory(connection, options, err));
     OD_TRY(od_keywords_load(&engine->keywords, connection, err));
     OD_TRY(install_host(engine, connection, err));
+    OD_TRY(od_rows_install(connection, err));
     if (!options->external_access && options->lake != NULL)
         OD_TRY(od_lake_confine(engine, connection, options->lake, err));
     if (!options->external_access)
