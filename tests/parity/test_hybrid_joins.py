@@ -56,7 +56,7 @@ def plan(con, sql):
 
 
 def check(con, sql):
-    """SQL gives the same with the tables of the server, {0}, as with their twins. Whether keys, or whole rows, are sent."""
+    """SQL gives the same with the tables of the server, {0}, as with their twins. Whether keys or rows are sent."""
     want = rows(con, sql.format("twin"))
     assert rows(con, sql.format("cloud")) == want, sql
     shown = plan(con, sql.format("cloud"))
