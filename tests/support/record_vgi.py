@@ -5,6 +5,7 @@ usage: record_vgi.py PROGRAM-FOLDER   (that holds vgi_client)
 
 import io
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -36,6 +37,22 @@ RECORDED = {
     ],
 }
 LARGEST = 65536
+# What its authors wrote for people (comments, errors, lines in tracebacks): the letters are masked, the length stays.
+TEXT_OF_ERROR = re.compile(
+    rb'("(?:traceback|exception_message|code|line|file|function|filename|text|name)": ")((?:[^"\\]|\\.)*)'
+)
+PROSE = re.compile(rb"[\x20-\x7e]{12,}")
+KEPT = re.compile(rb"vgi_rpc|SELECT |GREATEST|\S*$|.*\b(id|n|ts) (<|>=|>|<=) ")  # keys, SQL, single words, filters
+
+
+def mask(text):
+    return re.sub(rb"(?<!\\)[A-Za-z]", b"x", text)
+
+
+def without_prose(stream):
+    if b'"exception_type"' in stream:
+        stream = TEXT_OF_ERROR.sub(lambda m: m[1] + mask(m[2]), stream)
+    return PROSE.sub(lambda m: m[0] if b'"exception_type"' in m[0] or KEPT.match(m[0]) else mask(m[0]), stream)
 
 
 def streams(data):
@@ -66,7 +83,7 @@ def main():
                     found = [stream for stream, error in streams(pathlib.Path(kept.name).read_bytes()) if not error]
                 for (question, name), stream in zip([(0, "catalogs"), (1, "attached"), *answers], found):
                     if len(stream) <= LARGEST:
-                        (OUT / f"{generation}-{module}-{name}").write_bytes(bytes([question]) + stream)
+                        (OUT / f"{generation}-{module}-{name}").write_bytes(bytes([question]) + without_prose(stream))
 
 
 if __name__ == "__main__":
