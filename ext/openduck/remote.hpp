@@ -84,6 +84,8 @@ struct RemoteScanSource {
 	optional_ptr<TableCatalogEntry> entry;
 
 	void SetTransaction(OpenDuckTransaction &transaction);
+	//! Whether both are read in the same transaction, or neither in one.
+	bool SharesTransaction(const RemoteScanSource &other) const;
 };
 
 //! The one table function behind every remote read: projection, filter and limit pushdown, parallel scan with order

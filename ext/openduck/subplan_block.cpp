@@ -124,9 +124,8 @@ bool SubplanWriter::Accept(const RemoteScanSource &scanned) {
 		source = scanned;
 		return true;
 	}
-	return source->remote == scanned.remote && source->owned == scanned.owned &&
-	       source->catalog_version == scanned.catalog_version &&
-	       source->transaction.lock() == scanned.transaction.lock();
+	return source->remote == scanned.remote && source->catalog_version == scanned.catalog_version &&
+	       source->SharesTransaction(scanned);
 }
 
 //===--------------------------------------------------------------------===//

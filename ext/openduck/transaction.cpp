@@ -300,6 +300,10 @@ void RemoteScanSource::SetTransaction(OpenDuckTransaction &owner) {
 	owned = true;
 }
 
+bool RemoteScanSource::SharesTransaction(const RemoteScanSource &other) const {
+	return owned == other.owned && transaction.lock() == other.transaction.lock();
+}
+
 od_remote_txn *ScanTransaction(ClientContext &context, const RemoteScanSource &source) {
 	if (!source.owned) {
 		return nullptr;
