@@ -90,3 +90,14 @@ def test_clients_reach_the_served_databases_and_no_others(url, tmp_path):
         con.execute("CHECKPOINT cloud")
         con.execute("INSERT INTO cloud.t VALUES (2)")
         assert con.execute("FROM cloud.t").fetchall() == [(1,), (2,)]
+
+
+def test_servers_of_one_directory_spill_apart(url, tmp_path):
+    """DuckDB names its temporary files alike in all processes."""
+    other = url.replace("/data?", "/other?").replace("openduck://sales", "openduck://stock")
+    seen = set()
+    with services.Serve({"sales": url}) as one, services.Serve({"stock": other}) as two:
+        for server, name in ((one, "sales"), (two, "stock")):
+            with services.attached(server, name) as con:
+                seen.update(remote(con, "SELECT current_setting('temp_directory')"))
+    assert len(seen) == 2, seen

@@ -178,7 +178,8 @@ static od_code attach_all(duckdb_connection connection, const od_engine_options 
     return OD_OK;
 }
 
-/* What DuckDB spills goes beside the first file, as it would if it had opened it. */
+/* What DuckDB spills goes beside the first file, as it would if it had opened it. Without a file it goes where the process was
+ * started, but not into the ".tmp" that DuckDB would take: temporary files have the same names in all processes. */
 static od_code set_temp_directory(duckdb_connection connection, const od_engine_options *options, od_error *err)
 {
     od_buf sql = {0};
@@ -191,7 +192,7 @@ static od_code set_temp_directory(duckdb_connection connection, const od_engine_
     else if (i < options->database_count)
         OD_TRY(od_buf_printf(&sql, err, "%s.tmp", options->databases[i].path));
     else
-        return OD_OK;
+        OD_TRY(od_buf_printf(&sql, err, ".openduck-%d.tmp", (int)getpid()));
     od_buf literal = {0};
     rc = od_quote_literal(&literal, od_slice_of(sql.data, sql.len), err);
     sql.len = 0;
