@@ -77,6 +77,8 @@ out:
 static od_code read_payload(sent_rows *rows, duckdb_blob blob, od_error *err)
 {
     od_code rc;
+    if (blob.size == 0)
+        return od_fail(err, OD_E_INVALID, "there are no bytes");
     OD_TRY(od_msg_create(blob.size, 0, &rows->payload, err));
     memcpy(od_msg_data(rows->payload), blob.data, blob.size);
     OD_TRY(od_ipc_reader_create(&rows->reader, err));
