@@ -64,16 +64,17 @@ def test_a_change_of_type_waits_for_a_reader(con, other, table):
     other.execute("BEGIN")
     other.execute("FROM " + table).fetchall()
     update(con, table)
-    ended = []
+    ending = threading.Event()
 
     def end():
         time.sleep(0.3)
-        ended.append(other.execute("COMMIT"))
+        ending.set()
+        other.execute("COMMIT")
 
     thread = threading.Thread(target=end)
     thread.start()
     con.execute("ALTER TABLE %s ALTER j TYPE BIGINT" % table)
-    assert ended
+    assert ending.is_set()
     thread.join()
     assert values(con, table) == {(2, 2)}
 
