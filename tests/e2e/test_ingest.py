@@ -347,7 +347,8 @@ def test_a_statement_whose_client_goes_away(server):
     with server.client() as c:
 
         def payloads():
-            yield from ipc(numbers(100000), 10000)
+            # More than waits on the way: the statement has begun before the client goes.
+            yield from ipc(numbers(1000000), 10000)
             raise RuntimeError("no more")
 
         for transaction in ("", c.begin()):
