@@ -118,6 +118,7 @@ od_code daemon_open_engine(const od_options *options, daemon_mounts **mounts, od
     };
     if (mounts) {
         engine.temp_directory = daemon_mounts_temp(*mounts);
+        engine.mounted = engine.temp_directory != NULL;
         engine.max_snapshots = (unsigned)od_options_int(options, OD_OPT_MAX_SNAPSHOTS);
         engine.snapshot_idle_ms = od_options_ms(options, OD_OPT_SNAPSHOT_IDLE_TIMEOUT);
     }

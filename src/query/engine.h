@@ -136,7 +136,9 @@ typedef struct {
     int64_t
         snapshot_idle_ms; /* one that nobody uses is closed after so long; 0: 60,000; negative: when another needs its place */
     const char *temp_directory; /* of what DuckDB and results spill; NULL: beside the first file, or their choice */
-    uint64_t catalog_version;   /* that it begins with; 0: one that no other instance has */
+    bool
+        mounted; /* files are DIR/database.duckdb in a mount of openduck-fuse, which has snapshots as DIR/snapshots/ID/database.duckdb */
+    uint64_t catalog_version; /* that it begins with; 0: one that no other instance has */
 } od_engine_options;
 
 typedef struct od_engine od_engine;

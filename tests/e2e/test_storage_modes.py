@@ -1,7 +1,9 @@
 """--storage: the same database read as a file, in the server's process, and in a mount of openduck-fuse."""
 
+import os
 import pathlib
 import signal
+import subprocess
 
 import duckdb
 import psutil
@@ -35,6 +37,14 @@ def work(server):
 
 def mounts_of(server):
     return [p for p in psutil.Process(server.pid).children() if p.name() == "openduck-fuse"]
+
+
+def sealed(mount):
+    """The id of a snapshot that is kept now."""
+    words = mount.cmdline()
+    point = next(w for w in reversed(words) if w.startswith("/") and os.path.ismount(w))
+    done = subprocess.run([words[0], "--seal", point], capture_output=True, text=True, check=True)
+    return done.stdout.split()[-1]
 
 
 def check_store(tmp_path):
@@ -76,8 +86,15 @@ def test_fuse_is_a_mount_that_ends_with_the_server(make, tmp_path):
         work(server)
         (mount,) = mounts_of(server)
         with server.client() as c:
-            snapshot = c.run("SELECT 1", database="sales", snapshot_id="6f9619ff-8b86-d011-b42d-00c04fc964ff")
-            assert "it is not at openduck://" in snapshot.error_text
+            missing = c.run("SELECT 1", database="sales", snapshot_id="6f9619ff-8b86-d011-b42d-00c04fc964ff")
+            assert "has no snapshot" in missing.error_text
+            none = c.run("SELECT 1", database="m", snapshot_id="6f9619ff-8b86-d011-b42d-00c04fc964ff")
+            assert "it is not at openduck://" in none.error_text
+            kept = sealed(mount)
+            c.do("CREATE TABLE later(i INTEGER)", database="sales")
+            tables = "SELECT count(*) FROM duckdb_tables() WHERE table_name = 'later'"
+            assert c.rows(tables, database="sales") == [(1,)]
+            assert c.rows(tables, database="sales", snapshot_id=kept) == [(0,)]
     assert not mount.is_running()
     assert [p.name for p in tmp_path.iterdir()] == ["data"], "nothing is left of the mount"
     check_store(tmp_path)

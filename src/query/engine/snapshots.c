@@ -35,7 +35,7 @@ struct od_snapshots {
     od_engine_database *databases;
     size_t database_count;
     unsigned threads;
-    bool external_access;
+    bool external_access, mounted;
     size_t batch_bytes, max_payload;
     unsigned max;
     int64_t idle_ns; /* 0: no limit */
@@ -82,6 +82,7 @@ od_code od_snapshots_create(od_engine *engine, const od_engine_options *options,
     pool->engine = engine;
     pool->threads = options->threads;
     pool->external_access = options->external_access;
+    pool->mounted = options->mounted;
     pool->batch_bytes = options->batch_bytes;
     pool->max_payload = options->max_payload;
     pool->max = options->max_snapshots > 0 ? options->max_snapshots : DEFAULT_MAX;
@@ -204,6 +205,25 @@ static od_code no_snapshot(const od_snapshot *snapshot, od_error *err)
                    snapshot->pool->databases[snapshot->database].name, snapshot->id);
 }
 
+/* Whether the store of DATABASE is behind a mount of openduck-fuse. */
+static bool is_mounted(const od_snapshots *pool, size_t database)
+{
+    const char *path = pool->databases[database].path;
+    return pool->mounted && !od_engine_is_stored(path) && strcmp(path, ":memory:") != 0;
+}
+
+/* Asks the mount. */
+static od_code look_in_mount(const od_snapshot *snapshot, char *path, od_error *err)
+{
+    const char *file = snapshot->pool->databases[snapshot->database].path;
+    const char *end = strrchr(file, '/');
+    int length = snprintf(path, PATH_SIZE, "%.*s/snapshots/%s/database.duckdb", end != NULL ? (int)(end - file) : 1,
+                          end != NULL ? file : ".", snapshot->id);
+    if (length < 0 || length >= PATH_SIZE)
+        return od_fail(err, OD_E_TOO_LARGE, "the path of a snapshot beside '%s' is too long", file);
+    return access(path, F_OK) == 0 ? OD_OK : no_snapshot(snapshot, err);
+}
+
 /* Asks the store. PATH: what attaches it. */
 static od_code look(const od_snapshot *snapshot, char *path, od_error *err)
 {
@@ -211,6 +231,8 @@ static od_code look(const od_snapshot *snapshot, char *path, od_error *err)
     const char *name = pool->databases[snapshot->database].name;
     char why[sizeof err->message] = "";
     duckdb_connection connection = NULL;
+    if (is_mounted(pool, snapshot->database))
+        return look_in_mount(snapshot, path, err);
     if (duckdb_connect(pool->engine->instance, &connection) == DuckDBError)
         return od_fail(err, OD_E_INTERNAL, "the database gives no connection");
     bool looked = pool->engine->host->find_snapshot(connection, name, snapshot->id, path, PATH_SIZE, why, sizeof why);
@@ -229,7 +251,8 @@ static od_code temp_directory(const od_snapshot *snapshot, od_buf *out, od_error
     const od_snapshots *pool = snapshot->pool;
     const char *beside = "";
     for (size_t i = 0; i < pool->database_count && beside[0] == '\0'; i++)
-        if (!od_engine_is_stored(pool->databases[i].path) && strcmp(pool->databases[i].path, ":memory:") != 0)
+        if (!pool->mounted && !od_engine_is_stored(pool->databases[i].path) &&
+            strcmp(pool->databases[i].path, ":memory:") != 0)
             beside = pool->databases[i].path;
     return od_buf_printf(out, err, "%s.snapshot-%s-%d.tmp", beside, snapshot->id, (int)getpid());
 }
@@ -314,7 +337,7 @@ static od_code find_database(const od_engine *engine, od_slice name, size_t *out
     if (at == engine->database_count)
         return od_fail(err, OD_E_NOT_FOUND, "database '%.*s' is not served here",
                        (int)(name.len < 200 ? name.len : 200), (const char *)name.data);
-    if (at >= pool->database_count || !od_engine_is_stored(pool->databases[at].path))
+    if (at >= pool->database_count || (!od_engine_is_stored(pool->databases[at].path) && !is_mounted(pool, at)))
         return od_fail(err, OD_E_NOT_IMPLEMENTED, "database '%s' has no snapshots: it is not at openduck://",
                        engine->names[at]);
     *out = at;
