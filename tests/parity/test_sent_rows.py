@@ -1,11 +1,11 @@
 """Rows of this side that go to the server's tables: the rows and types of plain DuckDB, and what is sent."""
 
-import collections
 import json
 
 import duckdb
 import pytest
 import services
+from twin_tables import same_on_every_level as check
 from twin_tables import twin_tables
 
 pytestmark = pytest.mark.extension
@@ -45,18 +45,6 @@ def con(tmp_path_factory):
 def full(con):
     yield
     con.execute("SET openduck_pushdown = 'full'")
-
-
-def check(con, sql):
-    """SQL gives the same as with the twins, of the same types, on every level. What is sent on the highest."""
-    here = con.execute(sql.format("twin"))
-    types, want = [str(d[1]) for d in here.description], collections.Counter(map(repr, here.fetchall()))
-    for level in ("off", "scan", "full"):
-        con.execute("SET openduck_pushdown = '%s'" % level)
-        there = con.execute(sql.format("cloud"))
-        assert types == [str(d[1]) for d in there.description], level
-        assert collections.Counter(map(repr, there.fetchall())) == want, level
-    return services.remote_sql(con, sql.format("cloud"))
 
 
 @pytest.mark.parametrize(
