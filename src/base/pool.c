@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
 #include "base/thread.h"
@@ -47,30 +46,6 @@ struct od_pool {
     size_t queue_first;
     size_t queued;
 };
-
-static void init_cond(pthread_cond_t *cond)
-{
-    pthread_condattr_t attr;
-
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(cond, &attr);
-    pthread_condattr_destroy(&attr);
-}
-
-/* false when DEADLINE passed; may wake for nothing. */
-static bool wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, od_deadline deadline)
-{
-    struct timespec at = {.tv_sec = deadline.at_ns / 1000000000, .tv_nsec = deadline.at_ns % 1000000000};
-
-    if (deadline.at_ns == OD_DEADLINE_NEVER.at_ns) {
-        pthread_cond_wait(cond, lock);
-        return true;
-    }
-    if (deadline.at_ns < 0)
-        return false;
-    return pthread_cond_timedwait(cond, lock, &at) != ETIMEDOUT;
-}
 
 static void idle_add(od_pool *pool, pool_thread *thread)
 {
@@ -118,7 +93,7 @@ static bool wait_for_task(od_pool *pool, pool_thread *self)
 
     idle_add(pool, self);
     while (self->idle && !pool->stopping) {
-        if (!wait_until(&self->wake, &pool->lock, deadline))
+        if (!od_cond_wait(&self->wake, &pool->lock, deadline))
             break;
     }
     if (!self->idle)
@@ -193,7 +168,7 @@ static int start_thread(od_pool *pool, pool_task task)
         return ENOMEM;
     thread->pool = pool;
     thread->task = task;
-    init_cond(&thread->wake);
+    od_cond_init(&thread->wake);
     errnum = create_thread(thread);
     if (errnum != 0)
         thread_free(thread);
@@ -226,7 +201,7 @@ od_code od_pool_create(const od_pool_options *options, od_pool **out, od_error *
     pool->max_queued = options->max_queued;
     pool->idle_ns = (options->idle_ms ? options->idle_ms : OD_POOL_IDLE_MS) * 1000000;
     pthread_mutex_init(&pool->lock, NULL);
-    init_cond(&pool->quiet);
+    od_cond_init(&pool->quiet);
     *out = pool;
     return OD_OK;
 }
@@ -302,7 +277,7 @@ od_code od_pool_submit(od_pool *pool, od_pool_fn fn, void *arg, od_error *err)
 static bool wait_quiet(od_pool *pool, bool threads_too, od_deadline deadline)
 {
     while (pool->busy > 0 || (threads_too && pool->threads > 0)) {
-        if (!wait_until(&pool->quiet, &pool->lock, deadline))
+        if (!od_cond_wait(&pool->quiet, &pool->lock, deadline))
             return false;
     }
     return true;

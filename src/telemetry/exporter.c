@@ -100,7 +100,6 @@ od_code od_exporter_start(od_metrics *metrics, const od_otlp_config *config, od_
                           od_exporter **out, od_error *err)
 {
     od_exporter *e = od_calloc(1, sizeof *e);
-    pthread_condattr_t attr;
     int rc;
 
     *out = NULL;
@@ -111,10 +110,7 @@ od_code od_exporter_start(od_metrics *metrics, const od_otlp_config *config, od_
     e->sender = sender;
     e->start_ns = wall_ns();
     pthread_mutex_init(&e->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&e->wake, &attr);
-    pthread_condattr_destroy(&attr);
+    od_cond_init(&e->wake);
     rc = od_thread_create(&e->thread, run, e);
     if (rc != 0) {
         release(e);

@@ -244,17 +244,13 @@ static void *run(void *arg)
 od_code sampler_create(od_metrics *metrics, sampler **out, od_error *err)
 {
     sampler *s = od_calloc(1, sizeof *s);
-    pthread_condattr_t attr;
 
     *out = s;
     if (!s)
         return od_fail(err, OD_E_NO_MEMORY, "out of memory for samples");
     s->metrics = metrics;
     pthread_mutex_init(&s->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&s->wake, &attr);
-    pthread_condattr_destroy(&attr);
+    od_cond_init(&s->wake);
     return OD_OK;
 }
 

@@ -5,6 +5,7 @@
 #include "arrow/ipc_read.h"
 #include "base/alloc.h"
 #include "base/deadline.h"
+#include "base/thread.h"
 #include "query/engine/feed_internal.h"
 #include "base/banned.h"
 
@@ -28,14 +29,10 @@ static void free_run(od_feed_stretch *run)
 
 od_code od_feed_queue_init(od_feed_queue *queue, od_error *err)
 {
-    pthread_condattr_t attr;
     queue->last_run = &queue->runs;
     queue->heard_ns = od_clock_ns();
     (void)pthread_mutex_init(&queue->lock, NULL);
-    (void)pthread_condattr_init(&attr);
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&queue->arrived, &attr);
-    (void)pthread_condattr_destroy(&attr);
+    od_cond_init(&queue->arrived);
     return od_ipc_reader_create(&queue->counter, err);
 }
 

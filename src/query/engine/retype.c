@@ -1,6 +1,7 @@
 #include "query/engine/retype.h"
 
 #include "base/deadline.h"
+#include "base/thread.h"
 #include "base/banned.h"
 
 /* How long a change of type waits for others. */
@@ -10,12 +11,8 @@
 
 void od_retype_init(od_retype *retype)
 {
-    pthread_condattr_t monotonic;
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     (void)pthread_mutex_init(&retype->lock, NULL);
-    (void)pthread_cond_init(&retype->changed, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
+    od_cond_init(&retype->changed);
 }
 
 void od_retype_destroy(od_retype *retype)
@@ -53,9 +50,7 @@ void od_retype_close(od_retype *retype, od_retype_user *user)
 /* With the lock held, for a moment. */
 static void wait_a_moment(od_retype *retype)
 {
-    od_deadline deadline = od_deadline_in_ms(LOOK_MS);
-    struct timespec at = {deadline.at_ns / 1000000000, deadline.at_ns % 1000000000};
-    (void)pthread_cond_timedwait(&retype->changed, &retype->lock, &at);
+    (void)od_cond_wait(&retype->changed, &retype->lock, od_deadline_in_ms(LOOK_MS));
 }
 
 void od_retype_change(od_retype *retype, od_retype_user *user, const atomic_bool *stopped)

@@ -1,6 +1,7 @@
 #include "query/engine/settle.h"
 
 #include "base/deadline.h"
+#include "base/thread.h"
 #include "base/banned.h"
 
 /* Most operators of DuckDB look every few milliseconds whether they were interrupted; the rest must not hold others up for long. */
@@ -8,12 +9,8 @@
 
 void od_settle_init(od_settle *settle)
 {
-    pthread_condattr_t monotonic;
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     (void)pthread_mutex_init(&settle->lock, NULL);
-    (void)pthread_cond_init(&settle->changed, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
+    od_cond_init(&settle->changed);
     settle->stopping = 0;
 }
 
@@ -46,9 +43,8 @@ void od_settle_end(od_settle *settle, const atomic_bool *stopped)
 void od_settle_wait(od_settle *settle, const atomic_bool *stopped)
 {
     od_deadline deadline = od_deadline_in_ms(SETTLE_MS);
-    struct timespec at = {deadline.at_ns / 1000000000, deadline.at_ns % 1000000000};
     (void)pthread_mutex_lock(&settle->lock);
     while (settle->stopping > 0 && !atomic_load(stopped) && !od_deadline_passed(deadline))
-        (void)pthread_cond_timedwait(&settle->changed, &settle->lock, &at);
+        (void)od_cond_wait(&settle->changed, &settle->lock, deadline);
     (void)pthread_mutex_unlock(&settle->lock);
 }

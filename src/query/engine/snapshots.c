@@ -1,7 +1,6 @@
 /* The snapshots that are open, each an engine of its own: bounded, shared by those who read the same one, closed when idle. */
 #include <pthread.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -69,16 +68,12 @@ static od_code copy_databases(od_snapshots *pool, const od_engine_options *optio
 od_code od_snapshots_create(od_engine *engine, const od_engine_options *options, od_snapshots **out, od_error *err)
 {
     od_code rc;
-    pthread_condattr_t attr;
     *out = NULL;
     od_snapshots *pool = od_calloc(1, sizeof *pool);
     if (pool == NULL)
         return od_fail(err, OD_E_NO_MEMORY, "out of memory");
     (void)pthread_mutex_init(&pool->lock, NULL);
-    (void)pthread_condattr_init(&attr);
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&pool->changed, &attr);
-    (void)pthread_condattr_destroy(&attr);
+    od_cond_init(&pool->changed);
     pool->engine = engine;
     pool->threads = options->threads;
     pool->external_access = options->external_access;
@@ -175,11 +170,7 @@ static void close_idle(od_snapshot *snapshot)
 
 static void wait_until(od_snapshots *pool, int64_t at_ns)
 {
-    struct timespec at = {.tv_sec = (time_t)(at_ns / 1000000000), .tv_nsec = (long)(at_ns % 1000000000)};
-    if (at_ns == INT64_MAX)
-        (void)pthread_cond_wait(&pool->changed, &pool->lock);
-    else
-        (void)pthread_cond_timedwait(&pool->changed, &pool->lock, &at);
+    (void)od_cond_wait(&pool->changed, &pool->lock, (od_deadline){at_ns});
 }
 
 static void *close_when_idle(void *arg)

@@ -125,14 +125,10 @@ static void *janitor_main(void *arg)
 
 od_code janitor_start(od_gateway *gateway, od_error *err)
 {
-    pthread_condattr_t attr;
     int rc;
 
     pthread_mutex_init(&gateway->janitor_lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&gateway->janitor_wake, &attr);
-    pthread_condattr_destroy(&attr);
+    od_cond_init(&gateway->janitor_wake);
     rc = od_thread_create(&gateway->janitor, janitor_main, gateway);
     if (rc != 0)
         return od_fail_errno(err, OD_E_IO, rc, "cannot start a thread");

@@ -132,13 +132,8 @@ static void *prober_main(void *arg)
 
 static void init_lock(prober *p)
 {
-    pthread_condattr_t attr;
-
     pthread_mutex_init(&p->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&p->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    od_cond_init(&p->changed);
 }
 
 static od_code start_threads(prober *p, od_error *err)

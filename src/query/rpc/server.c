@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/thread.h"
 #include "query/rpc/socket.h"
 #include "base/banned.h"
 
@@ -54,7 +55,6 @@ static void set_defaults(od_rpc_server_options *o)
 static od_rpc_server *create(const od_rpc_server_options *options)
 {
     od_rpc_server *server = od_calloc(1, sizeof *server);
-    pthread_condattr_t attr;
 
     if (!server)
         return NULL;
@@ -64,10 +64,7 @@ static od_rpc_server *create(const od_rpc_server_options *options)
     set_defaults(&server->options);
     server->listener = (od_listener){OD_SOURCE_LISTENER, -1, false};
     pthread_mutex_init(&server->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&server->idle, &attr);
-    pthread_condattr_destroy(&attr);
+    od_cond_init(&server->idle);
     server->methods = od_calloc(options->method_count, sizeof *server->methods);
     server->meters = od_calloc(options->method_count + 1, sizeof *server->meters);
     server->loops = od_calloc(server->options.threads, sizeof *server->loops);
@@ -237,8 +234,7 @@ bool od_rpc_server_drain(od_rpc_server *server, od_deadline deadline)
     }
     pthread_mutex_lock(&server->lock);
     while (server->calls > 0 && !od_deadline_passed(deadline)) {
-        struct timespec at = {deadline.at_ns / 1000000000, deadline.at_ns % 1000000000};
-        pthread_cond_timedwait(&server->idle, &server->lock, &at);
+        (void)od_cond_wait(&server->idle, &server->lock, deadline);
     }
     none = server->calls == 0;
     pthread_mutex_unlock(&server->lock);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/thread.h"
 #include "query/rpc/server.h"
 #include "query/rpc/socket.h"
 #include "base/banned.h"
@@ -15,7 +16,6 @@ static od_rpc_call *call_of(od_h2_stream *stream)
 od_rpc_call *od_rpc_call_create(od_conn *conn, bool server_side)
 {
     od_rpc_call *call = od_calloc(1, sizeof *call);
-    pthread_condattr_t attr;
 
     if (!call)
         return NULL;
@@ -25,10 +25,7 @@ od_rpc_call *od_rpc_call_create(od_conn *conn, bool server_side)
     call->server_side = server_side;
     call->deadline = OD_DEADLINE_NEVER;
     call->start_ns = od_clock_ns();
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&call->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    od_cond_init(&call->changed);
     call->next_call = conn->calls;
     if (conn->calls)
         conn->calls->prev_call = call;
@@ -433,12 +430,7 @@ static od_code wait_room(od_rpc_call *call, od_deadline wait, od_error *err)
         if (od_deadline_passed(wait))
             return od_fail(err, OD_E_TIMEOUT, "timed out: '%s' did not take the result", call->conn->peer);
         call->waiters++;
-        if (wait.at_ns == OD_DEADLINE_NEVER.at_ns) {
-            pthread_cond_wait(&call->changed, &call->conn->lock);
-        } else {
-            struct timespec at = {wait.at_ns / 1000000000, wait.at_ns % 1000000000};
-            pthread_cond_timedwait(&call->changed, &call->conn->lock, &at);
-        }
+        (void)od_cond_wait(&call->changed, &call->conn->lock, wait);
         call->waiters--;
     }
     return OD_OK;

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/deadline.h"
+#include "base/thread.h"
 #include "query/worker/worker_internal.h"
 #include "base/banned.h"
 
@@ -76,12 +77,8 @@ static od_code start_watch(od_worker *worker, od_error *err)
 
 static void init_lock(od_worker *worker)
 {
-    pthread_condattr_t attr;
     (void)pthread_mutex_init(&worker->lock, NULL);
-    (void)pthread_condattr_init(&attr);
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&worker->changed, &attr);
-    (void)pthread_condattr_destroy(&attr);
+    od_cond_init(&worker->changed);
 }
 
 od_code od_worker_create(const od_worker_options *options, od_worker **out, od_error *err)

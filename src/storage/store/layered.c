@@ -214,17 +214,13 @@ static od_code prepare_tier(od_layered_store *store, const od_storage_options *o
 od_code od_layered_store_open(const od_store_ports *ports, void **out, od_error *err)
 {
     od_layered_store *store = od_calloc(1, sizeof *store);
-    pthread_condattr_t attr;
     od_code rc;
 
     if (store == NULL)
         return od_fail(err, OD_E_NO_MEMORY, "no memory for a store");
     pthread_mutex_init(&store->lock, NULL);
     pthread_mutex_init(&store->files, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&store->wake, &attr);
-    pthread_condattr_destroy(&attr);
+    od_cond_init(&store->wake);
     store->io = ports->io != NULL ? ports->io : od_io_posix();
     store->lease_ms = ports->options.lease_ms > 0 ? ports->options.lease_ms : DEFAULT_LEASE_MS;
     store->heartbeat = !ports->no_heartbeat;

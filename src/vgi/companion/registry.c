@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/thread.h"
 #include "vgi/companion.h"
 #include "vgi/companion/registry_internal.h"
 
@@ -33,16 +33,11 @@ struct od_companion_registry {
 
 od_code od_companion_registry_create(od_companion_registry **out, od_error *err)
 {
-    pthread_condattr_t attr;
-
     *out = od_calloc(1, sizeof(**out));
     if (!*out)
         return od_fail(err, OD_E_NO_MEMORY, "no memory for a registry of companions");
     pthread_mutex_init(&(*out)->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&(*out)->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    od_cond_init(&(*out)->changed);
     return OD_OK;
 }
 
@@ -98,15 +93,7 @@ static void set_state(od_companion_registry *registry, od_companion *record, ali
 static od_code wait_a_moment(od_companion_registry *registry, const od_companion_host *host, const char *alias,
                              od_error *err)
 {
-    struct timespec until;
-
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += WAIT_MS * 1000000L;
-    if (until.tv_nsec >= 1000000000L) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000L;
-    }
-    pthread_cond_timedwait(&registry->changed, &registry->lock, &until);
+    (void)od_cond_wait(&registry->changed, &registry->lock, od_deadline_in_ms(WAIT_MS));
     pthread_mutex_unlock(&registry->lock);
     bool interrupted = host->interrupted(host->arg);
     pthread_mutex_lock(&registry->lock);
