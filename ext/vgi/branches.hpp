@@ -32,6 +32,9 @@ public:
 TableFunction BranchesFunction();
 bool IsBranchesScan(const LogicalOperator &op);
 
+//! Throws a BinderException if PLAN, which the optimizer has not seen, reads a table without the filters that this requires.
+void CheckRequiredFilters(LogicalOperator &plan);
+
 //! The plan of what GET stands for, with the column bindings that GET has.
 unique_ptr<LogicalOperator> PlanBranches(ClientContext &context, Binder &binder, LogicalGet &get);
 

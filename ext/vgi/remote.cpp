@@ -1,5 +1,6 @@
 #include "vgi/remote.hpp"
 
+#include "duckdb/common/arrow/arrow_converter.hpp"
 #include "duckdb/function/table/arrow.hpp"
 #include "duckdb/main/client_context.hpp"
 
@@ -37,6 +38,51 @@ vector<NamedValue> ReadValues(ClientContext &context, const od_vgi_values &value
 	}
 	state.chunk->arrow_array.release = nullptr;
 	return result;
+}
+
+ClientProperties ArrowProperties(ClientContext &context) {
+	auto result = context.GetClientProperties();
+	result.arrow_offset_size = ArrowOffsetSize::REGULAR;
+	result.arrow_use_list_view = false;
+	result.produce_arrow_string_view = false;
+	result.arrow_lossless_conversion = false;
+	return result;
+}
+
+SentValues::SentValues(ClientContext &context, const vector<NamedValue> &values) {
+	vector<LogicalType> types;
+	vector<string> names;
+	for (auto &value : values) {
+		types.push_back(value.value.type());
+		names.push_back(value.name);
+	}
+	if (values.empty()) {
+		return;
+	}
+	DataChunk chunk;
+	chunk.Initialize(context, types, 1);
+	for (idx_t i = 0; i < values.size(); i++) {
+		chunk.SetValue(i, 0, values[i].value);
+	}
+	chunk.SetCardinality(1);
+	auto properties = ArrowProperties(context);
+	ArrowConverter::ToArrowSchema(&data.schema, types, names, properties);
+	try {
+		ArrowConverter::ToArrowArray(chunk, &data.array, properties,
+		                             ArrowTypeExtensionData::GetExtensionTypes(context, types));
+	} catch (...) {
+		data.schema.release(&data.schema);
+		throw;
+	}
+}
+
+SentValues::~SentValues() {
+	if (data.array.release) {
+		data.array.release(&data.array);
+	}
+	if (data.schema.release) {
+		data.schema.release(&data.schema);
+	}
 }
 
 VgiRemote::VgiRemote(const string &location, const string &token) {

@@ -50,6 +50,24 @@ struct NamedValue {
 //! Of none: no values. VALUES stays as it is.
 vector<NamedValue> ReadValues(ClientContext &context, const od_vgi_values &values);
 
+//! The contrary: values as a batch of one row, which a call may move out of.
+class SentValues {
+public:
+	SentValues(ClientContext &context, const vector<NamedValue> &values);
+	~SentValues();
+	SentValues(const SentValues &) = delete;
+	SentValues &operator=(const SentValues &) = delete;
+
+	od_vgi_values *Get() {
+		return &data;
+	}
+
+private:
+	od_vgi_values data = {};
+};
+//! How DuckDB's values become Arrow's for a worker: without types that only DuckDB knows.
+ClientProperties ArrowProperties(ClientContext &context);
+
 //! Thread: any.
 class VgiRemote {
 public:

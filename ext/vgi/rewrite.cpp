@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #include "vgi/branches.hpp"
 #include "vgi/event.hpp"
+#include "vgi/scan.hpp"
 
 #include "duckdb/main/config.hpp"
 #include "duckdb/main/extension/extension_loader.hpp"
@@ -15,6 +16,7 @@
 #include "duckdb/planner/expression/bound_constant_expression.hpp"
 #include "duckdb/planner/expression_binder/where_binder.hpp"
 #include "duckdb/planner/operator/logical_filter.hpp"
+#include "duckdb/planner/operator/logical_limit.hpp"
 #include "duckdb/planner/operator/logical_projection.hpp"
 #include "duckdb/planner/operator/logical_set_operation.hpp"
 
@@ -23,6 +25,9 @@ extern "C" {
 }
 
 namespace vgi {
+
+//! A limit above it is none that a worker need know.
+static constexpr idx_t MAX_LIMIT = idx_t(1) << 32;
 
 //===--------------------------------------------------------------------===//
 // The place
@@ -176,7 +181,48 @@ static void RewritePlan(ClientContext &context, Binder &binder, unique_ptr<Logic
 	}
 }
 
+//! Tells the scans below OP that no more than ROWS of their rows are read.
+static void SendLimits(LogicalOperator &op, optional_idx rows) {
+	switch (op.type) {
+	case LogicalOperatorType::LOGICAL_LIMIT: {
+		auto &limit = op.Cast<LogicalLimit>();
+		bool constant = limit.limit_val.Type() == LimitNodeType::CONSTANT_VALUE;
+		bool offset = limit.offset_val.Type() == LimitNodeType::CONSTANT_VALUE;
+		if (constant && (offset || limit.offset_val.Type() == LimitNodeType::UNSET)) {
+			auto skipped = offset ? limit.offset_val.GetConstantValue() : 0;
+			auto wanted = limit.limit_val.GetConstantValue();
+			rows = wanted < MAX_LIMIT && skipped < MAX_LIMIT ? optional_idx(wanted + skipped) : optional_idx();
+		} else {
+			rows = optional_idx();
+		}
+		break;
+	}
+	case LogicalOperatorType::LOGICAL_PROJECTION:
+		break;
+	case LogicalOperatorType::LOGICAL_UNION:
+		rows = op.Cast<LogicalSetOperation>().setop_all ? rows : optional_idx();
+		break;
+	case LogicalOperatorType::LOGICAL_GET:
+		if (rows.IsValid()) {
+			SendLimit(op.Cast<LogicalGet>(), rows.GetIndex());
+		}
+		rows = optional_idx();
+		break;
+	default:
+		rows = optional_idx();
+		break;
+	}
+	for (auto &child : op.children) {
+		SendLimits(*child, rows);
+	}
+}
+
+static void AfterOptimizer(OptimizerExtensionInput &, unique_ptr<LogicalOperator> &plan) {
+	SendLimits(*plan, optional_idx());
+}
+
 static void Rewrite(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan) {
+	CheckRequiredFilters(*plan);
 	RewritePlan(input.context, input.optimizer.binder, plan);
 }
 
@@ -184,6 +230,7 @@ void RegisterBranches(ExtensionLoader &loader) {
 	auto &config = DBConfig::GetConfig(loader.GetDatabaseInstance());
 	OptimizerExtension extension;
 	extension.pre_optimize_function = Rewrite;
+	extension.optimize_function = AfterOptimizer;
 	OptimizerExtension::Register(config, std::move(extension));
 	config.AddExtensionOption(MULTI_BRANCH_SETTING, "Whether VGI tables of more than one branch can be read",
 	                          LogicalType::BOOLEAN, Value::BOOLEAN(true));

@@ -1,9 +1,15 @@
 #include "vgi/scan.hpp"
 
+#include "vgi/pushdown.hpp"
+#include "vgi/streams.hpp"
 #include "vgi/transaction.hpp"
 
+#include "duckdb/execution/expression_executor.hpp"
 #include "duckdb/function/table/arrow.hpp"
 #include "duckdb/main/database.hpp"
+#include "duckdb/planner/expression/bound_conjunction_expression.hpp"
+#include "duckdb/planner/expression/bound_reference_expression.hpp"
+#include "duckdb/planner/expression_iterator.hpp"
 
 namespace vgi {
 
@@ -29,64 +35,60 @@ public:
 	shared_ptr<BoundFunction> function;
 	string name;
 	ArrowTableSchema columns;
+	//! The names and types of COLUMNS.
+	vector<string> names;
+	vector<LogicalType> types;
 	//! The worker sends the columns that it is asked for, in that order.
 	bool projects = false;
+	//! The worker is told conditions; EXACT: no row that does not fit comes.
+	bool filters_told = false;
+	bool filters_exact = false;
+	//! Conditions for the worker, over references to COLUMNS; if EXACT, nobody else applies them.
+	vector<unique_ptr<Expression>> filters;
+	//! More rows than these nobody reads.
+	optional_idx limit;
 	optional_idx rows;
 
 	unique_ptr<FunctionData> Copy() const override {
 		auto result = make_uniq<ScanBindData>(catalog, function);
 		result->name = name;
 		result->columns = columns;
+		result->names = names;
+		result->types = types;
 		result->projects = projects;
+		result->filters_told = filters_told;
+		result->filters_exact = filters_exact;
+		for (auto &filter : filters) {
+			result->filters.push_back(filter->Copy());
+		}
+		result->limit = limit;
 		result->rows = rows;
 		return std::move(result);
 	}
-	bool Equals(const FunctionData &other) const override {
-		return function == other.Cast<ScanBindData>().function;
+	bool Equals(const FunctionData &other_p) const override {
+		auto &other = other_p.Cast<ScanBindData>();
+		return function == other.function && limit == other.limit && Expression::ListEquals(filters, other.filters);
 	}
 	bool SupportStatementCache() const override {
 		return false;
+	}
+	const ArrowSchema &Schema() const {
+		return *od_vgi_bound_schema(function->bound);
 	}
 };
 
 class ScanGlobalState : public GlobalTableFunctionState {
 public:
-	~ScanGlobalState() override {
-		od_vgi_scan_close(scan);
-	}
 	idx_t MaxThreads() const override {
 		return max_threads;
 	}
-	//! The next batch with rows; false at the end.
-	bool Next(ArrowArrayWrapper &out, idx_t &batch) {
-		lock_guard<mutex> guard(lock);
-		while (!ended) {
-			od_error err = {};
-			auto code = od_vgi_scan_next(scan, &out.arrow_array, &err);
-			if (code != OD_OK) {
-				ended = true;
-				ThrowError(err);
-			}
-			if (!out.arrow_array.release) {
-				ended = true;
-				break;
-			}
-			if (out.arrow_array.length > 0) {
-				batch = ++batches;
-				return true;
-			}
-			out.arrow_array.release(&out.arrow_array);
-		}
-		return false;
-	}
 
-	od_vgi_scan *scan = nullptr;
+	unique_ptr<ScanStreams> streams;
+	//! Those of the function's columns that come.
+	vector<column_t> columns;
+	//! A condition over what comes that the worker was not told, and nobody else applies; null: none.
+	unique_ptr<Expression> filter;
 	idx_t max_threads = 1;
-
-private:
-	mutex lock; //!< guards the scan and the fields below
-	bool ended = false;
-	idx_t batches = 0;
 };
 
 class ScanLocalState : public LocalTableFunctionState {
@@ -94,51 +96,134 @@ public:
 	explicit ScanLocalState(ClientContext &context) : arrow(make_uniq<ArrowArrayWrapper>(), context) {
 	}
 	ArrowScanLocalState arrow;
+	idx_t stream = 0;
+	//! Of a filtered scan: all that comes, before the filter.
+	DataChunk wide;
+	unique_ptr<ExpressionExecutor> executor;
 };
 
-unique_ptr<GlobalTableFunctionState> InitGlobal(ClientContext &context, TableFunctionInitInput &input) {
-	auto &bind = input.bind_data->Cast<ScanBindData>();
-	auto result = make_uniq<ScanGlobalState>();
+od_vgi_scan *OpenScan(ClientContext &context, const ScanBindData &bind, ScanGlobalState &state, bool with_filters,
+                      bool &all_told) {
 	auto call = VgiTransaction::Get(context, bind.catalog).Call(context);
-	vector<int64_t> columns(input.column_ids.begin(), input.column_ids.end());
+	vector<int64_t> columns(state.columns.begin(), state.columns.end());
 	od_vgi_scan_options options = {};
 	if (bind.projects) {
 		options.columns = columns.data();
 		options.column_count = columns.size();
 	}
+	ToldFilters told(context, bind.Schema());
+	if (with_filters) {
+		for (auto &filter : bind.filters) {
+			told.Add(*filter);
+		}
+		options.filters = told.Get().data();
+		options.filter_count = told.Get().size();
+		options.row_limit = bind.limit.IsValid() ? int64_t(bind.limit.GetIndex()) : 0;
+	}
+	od_vgi_scan *result = nullptr;
 	od_error err = {};
 	ThrowIfFailed(
-	    od_vgi_scan_open(bind.function->remote->Handle(), &call, bind.function->bound, &options, &result->scan, &err),
-	    err);
-	// One stream; what takes time beside the worker is to make vectors of its batches.
+	    od_vgi_scan_open(bind.function->remote->Handle(), &call, bind.function->bound, &options, &result, &err), err);
+	all_told = od_vgi_scan_filter_count(result) == bind.filters.size();
+	return result;
+}
+
+//! The worker was to apply conditions that it now cannot be told: they are applied here, which may take more columns.
+void FilterHere(const ScanBindData &bind, ScanGlobalState &state) {
+	auto all = make_uniq<BoundConjunctionExpression>(ExpressionType::CONJUNCTION_AND);
+	for (auto &filter : bind.filters) {
+		all->children.push_back(filter->Copy());
+	}
+	state.filter = std::move(all);
+	ExpressionIterator::VisitExpressionMutable<BoundReferenceExpression>(
+	    state.filter, [&](BoundReferenceExpression &reference, unique_ptr<Expression> &) {
+		    auto column = reference.index;
+		    auto place = std::find(state.columns.begin(), state.columns.end(), column);
+		    reference.index = idx_t(place - state.columns.begin());
+		    if (place == state.columns.end()) {
+			    state.columns.push_back(column);
+		    }
+	    });
+}
+
+unique_ptr<GlobalTableFunctionState> InitGlobal(ClientContext &context, TableFunctionInitInput &input) {
+	auto &bind = input.bind_data->Cast<ScanBindData>();
+	auto result = make_uniq<ScanGlobalState>();
+	result->columns = input.column_ids;
+	bool all_told = false;
+	auto scan = OpenScan(context, bind, *result, true, all_told);
+	if (bind.filters_exact && !all_told) {
+		od_vgi_scan_close(scan);
+		FilterHere(bind, *result);
+		scan = OpenScan(context, bind, *result, false, all_told);
+	}
+	// Beside the worker's, it takes time to make vectors of its batches.
 	result->max_threads = context.db->NumberOfThreads();
+	result->streams = make_uniq<ScanStreams>(scan, result->max_threads);
 	return std::move(result);
 }
 
 unique_ptr<LocalTableFunctionState> InitLocal(ExecutionContext &context, TableFunctionInitInput &input,
-                                              GlobalTableFunctionState *) {
+                                              GlobalTableFunctionState *global_p) {
+	auto &global = global_p->Cast<ScanGlobalState>();
+	auto &bind = input.bind_data->Cast<ScanBindData>();
 	auto result = make_uniq<ScanLocalState>(context.client);
-	result->arrow.column_ids = input.column_ids;
+	result->arrow.column_ids = global.columns;
+	result->stream = global.streams->Assign();
+	if (global.filter) {
+		vector<LogicalType> types;
+		for (auto column : global.columns) {
+			types.push_back(bind.types[column]);
+		}
+		result->wide.Initialize(context.client, types);
+		result->executor = make_uniq<ExpressionExecutor>(context.client, *global.filter);
+	}
 	return std::move(result);
+}
+
+//! The rows of WIDE that meet the condition, cut to OUTPUT's columns.
+void Filter(ScanLocalState &state, DataChunk &output) {
+	SelectionVector chosen(STANDARD_VECTOR_SIZE);
+	auto count = state.executor->SelectExpression(state.wide, chosen);
+	for (idx_t column = 0; column < output.ColumnCount(); column++) {
+		output.data[column].Slice(state.wide.data[column], chosen, count);
+	}
+	output.SetCardinality(count);
+}
+
+//! Whether there is a batch with rows left to give.
+bool HasBatch(ScanGlobalState &global, ScanLocalState &local) {
+	auto &state = local.arrow;
+	if (state.chunk_offset < idx_t(state.chunk->arrow_array.length)) {
+		return true;
+	}
+	state.Reset();
+	auto chunk = make_shared_ptr<ArrowArrayWrapper>();
+	bool result = global.streams->Next(local.stream, *chunk, state.batch_index);
+	state.chunk = result ? std::move(chunk) : make_shared_ptr<ArrowArrayWrapper>();
+	return result;
 }
 
 void Execute(ClientContext &context, TableFunctionInput &input, DataChunk &output) {
 	auto &bind = input.bind_data->Cast<ScanBindData>();
 	auto &global = input.global_state->Cast<ScanGlobalState>();
-	auto &state = input.local_state->Cast<ScanLocalState>().arrow;
-	if (state.chunk_offset >= idx_t(state.chunk->arrow_array.length)) {
-		state.Reset();
-		auto chunk = make_shared_ptr<ArrowArrayWrapper>();
-		if (!global.Next(*chunk, state.batch_index)) {
-			state.chunk = make_shared_ptr<ArrowArrayWrapper>();
+	auto &local = input.local_state->Cast<ScanLocalState>();
+	auto &state = local.arrow;
+	while (HasBatch(global, local)) {
+		auto count = MinValue<idx_t>(STANDARD_VECTOR_SIZE, idx_t(state.chunk->arrow_array.length) - state.chunk_offset);
+		auto &filled = local.executor ? local.wide : output;
+		filled.Reset();
+		filled.SetCardinality(count);
+		ArrowTableFunction::ArrowToDuckDB(state, bind.columns.GetColumns(), filled, bind.projects);
+		state.chunk_offset += count;
+		if (!local.executor) {
 			return;
 		}
-		state.chunk = std::move(chunk);
+		Filter(local, output);
+		if (output.size() > 0) {
+			return;
+		}
 	}
-	auto count = MinValue<idx_t>(STANDARD_VECTOR_SIZE, idx_t(state.chunk->arrow_array.length) - state.chunk_offset);
-	output.SetCardinality(count);
-	ArrowTableFunction::ArrowToDuckDB(state, bind.columns.GetColumns(), output, bind.projects);
-	state.chunk_offset += count;
 }
 
 OperatorPartitionData GetPartitionData(ClientContext &, TableFunctionGetPartitionInput &input) {
@@ -153,17 +238,54 @@ unique_ptr<NodeStatistics> Cardinality(ClientContext &, const FunctionData *bind
 	return bind.rows.IsValid() ? make_uniq<NodeStatistics>(bind.rows.GetIndex()) : make_uniq<NodeStatistics>();
 }
 
+void PushFilters(ClientContext &context, LogicalGet &get, FunctionData *bind_p,
+                 vector<unique_ptr<Expression>> &filters) {
+	auto &bind = bind_p->Cast<ScanBindData>();
+	if (!bind.filters_told) {
+		return;
+	}
+	vector<unique_ptr<Expression>> left;
+	for (auto &filter : filters) {
+		auto over_columns = OverFunctionColumns(*filter, get);
+		ToldFilters told(context, bind.Schema());
+		bool can = over_columns && told.Add(*over_columns);
+		if (can) {
+			bind.filters.push_back(std::move(over_columns));
+		}
+		if (!can || !bind.filters_exact) {
+			left.push_back(std::move(filter));
+		}
+	}
+	filters = std::move(left);
+}
+
 InsertionOrderPreservingMap<string> ToText(TableFunctionToStringInput &input) {
 	InsertionOrderPreservingMap<string> result;
 	auto &bind = input.bind_data->Cast<ScanBindData>();
 	result["Catalog"] = bind.catalog.GetName();
 	result["Function"] = bind.name;
+	vector<string> filters;
+	for (auto &filter : bind.filters) {
+		auto shown = filter->Copy();
+		ExpressionIterator::VisitExpressionMutable<BoundReferenceExpression>(
+		    shown, [&](BoundReferenceExpression &reference, unique_ptr<Expression> &) {
+			    reference.SetAlias(bind.names[reference.index]);
+		    });
+		filters.push_back(shown->ToString());
+	}
+	if (!filters.empty()) {
+		result["Filters sent"] = StringUtil::Join(filters, "\n");
+	}
+	if (bind.limit.IsValid()) {
+		result["Limit sent"] = to_string(bind.limit.GetIndex());
+	}
 	return result;
 }
 
 TableFunction ScanFunction() {
 	TableFunction function("vgi_scan", {}, Execute, nullptr, InitGlobal, InitLocal);
 	function.projection_pushdown = true;
+	function.pushdown_complex_filter = PushFilters;
 	function.cardinality = Cardinality;
 	function.to_string = ToText;
 	function.get_partition_data = GetPartitionData;
@@ -172,6 +294,13 @@ TableFunction ScanFunction() {
 }
 
 } // namespace
+
+void SendLimit(LogicalGet &get, idx_t rows) {
+	if (get.function.function == Execute) {
+		auto &limit = get.bind_data->Cast<ScanBindData>().limit;
+		limit = limit.IsValid() ? MinValue(limit.GetIndex(), rows) : rows;
+	}
+}
 
 static optional_idx AskCardinality(ClientContext &context, VgiRemote &remote, const od_vgi_context &call,
                                    const od_vgi_bound *bound) {
@@ -205,10 +334,12 @@ unique_ptr<LogicalGet> BindWorkerScan(ClientContext &context, VgiCatalog &catalo
 	auto data = make_uniq<ScanBindData>(catalog, bound);
 	data->name = schema + "." + bind.function;
 	data->projects = function.projection_pushdown;
+	data->filters_told = function.filter_pushdown;
+	data->filters_exact = function.filters_exactly_applied;
 	data->rows = rows.IsValid() ? rows : AskCardinality(context, *catalog.Remote(), call, bound->bound);
 	ArrowTableFunction::PopulateArrowTableSchema(context, data->columns, *od_vgi_bound_schema(bound->bound));
-	auto names = data->columns.GetNames();
-	auto types = data->columns.GetTypes();
+	auto names = data->names = data->columns.GetNames();
+	auto types = data->types = data->columns.GetTypes();
 	if (names.empty()) {
 		throw IOException("VGI function \"%s\" of \"%s\" has no columns", bind.function, catalog.GetName());
 	}

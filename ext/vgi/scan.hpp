@@ -14,4 +14,7 @@ unique_ptr<LogicalGet> BindWorkerScan(ClientContext &context, VgiCatalog &catalo
                                       const string &schema, od_vgi_values &arguments, idx_t table_index,
                                       optional_idx rows);
 
+//! If GET scans a worker's function: it is told that nobody reads more than ROWS rows.
+void SendLimit(LogicalGet &get, idx_t rows);
+
 } // namespace vgi

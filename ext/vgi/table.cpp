@@ -76,8 +76,12 @@ unique_ptr<VgiTableEntry> VgiTableEntry::Make(ClientContext &context, VgiSchemaE
 	}
 	AddConstraints(info, table, names);
 	auto &estimate = table.cardinality_estimate.known ? table.cardinality_estimate : table.cardinality_max;
-	return make_uniq<VgiTableEntry>(
+	auto result = make_uniq<VgiTableEntry>(
 	    schema, info, estimate.known && estimate.value >= 0 ? optional_idx(idx_t(estimate.value)) : optional_idx());
+	for (idx_t i = 0; i < table.required_filter_count; i++) {
+		result->required_filters.push_back(Texts(table.required_filters[i]));
+	}
+	return result;
 }
 
 //! What the policy wants to know of a branch.

@@ -25,6 +25,10 @@ public:
 	optional_idx EstimatedRows() const {
 		return estimated_rows;
 	}
+	//! A query must filter on a column of each; a part of a struct is written "s.part".
+	const vector<vector<string>> &RequiredFilters() const {
+		return required_filters;
+	}
 
 public:
 	unique_ptr<BaseStatistics> GetStatistics(ClientContext &context, column_t column_id) override;
@@ -39,6 +43,7 @@ private:
 	TableFunction MakeScan(ClientContext &context, unique_ptr<FunctionData> &bind_data, bool with_at);
 
 	const optional_idx estimated_rows;
+	vector<vector<string>> required_filters;
 };
 
 } // namespace vgi

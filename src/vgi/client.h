@@ -155,6 +155,8 @@ typedef struct {
      * od_vgi_scan_filter_count says that all were sent. */
     const od_vgi_expr *const *filters;
     size_t filter_count;
+    /* No more rows than these are read, after the filters; 0: all may be. A worker may give more. */
+    int64_t row_limit;
 } od_vgi_scan_options;
 
 /* Starts the function. Of the context only the interrupt counts, and it lasts as long as the scan. */
@@ -162,7 +164,7 @@ OD_MUST_CHECK od_code od_vgi_scan_open(od_vgi *vgi, const od_vgi_context *contex
                                        const od_vgi_scan_options *options, od_vgi_scan **out, od_error *err);
 /* What comes: the bound schema's columns that were asked for. */
 const struct ArrowSchema *od_vgi_scan_schema(const od_vgi_scan *scan);
-/* How many of the filters the worker was told: the first ones. */
+/* How many of the filters the worker was told. */
 size_t od_vgi_scan_filter_count(const od_vgi_scan *scan);
 /* How many streams may share the rows; this one is the first. */
 int64_t od_vgi_scan_max_workers(const od_vgi_scan *scan);

@@ -1,16 +1,15 @@
 """ATTACH (TYPE vgi): a worker's tables, their branches, and the databases that it has attached beside."""
 
-import json
-import sys
 import threading
 
 import duckdb
 import pytest
 import services
+import vgi_catalogs
 import vgi_worker
+from vgi_catalogs import attach, one, refused, rows
 
 pytestmark = pytest.mark.extension
-WORKER = services.ROOT / "tests" / "support" / "vgi_spec_worker.py"
 EXTENSIONS = services.ROOT / ".deps" / "extensions"
 LAKE = "vgi_companion"
 COLUMNS = {"id": "int64", "val": "string"}
@@ -26,29 +25,14 @@ def nothing_preloaded(monkeypatch):
 
 @pytest.fixture
 def con():
-    con = duckdb.connect(config={"allow_unsigned_extensions": "true", "threads": "2"})
-    con.execute("LOAD '%s'" % services.extension_path("vgi"))
+    con = vgi_catalogs.connect()
     yield con
     con.close()
 
 
 @pytest.fixture
 def worker(tmp_path):
-    """Makes the LOCATION of a worker that serves what it is told."""
-    made = []
-
-    def make(catalog="companion", **spec):
-        path = tmp_path / ("worker%d.json" % len(made))
-        made.append(path)
-        path.write_text(json.dumps({"catalog": catalog, "calls": str(path) + ".calls", **spec}))
-        return "%s %s %s" % (sys.executable, WORKER, path)
-
-    def calls():
-        files = [p.with_name(p.name + ".calls") for p in made]
-        return [line for f in files if f.exists() for line in f.read_text().split()]
-
-    make.calls = calls
-    return make
+    return vgi_catalogs.SpecWorkers(tmp_path)
 
 
 @pytest.fixture
@@ -76,33 +60,12 @@ HOT_COLD = {
 }
 
 
-def attach(con, location, alias="ex", name="companion", **options):
-    more = "".join(", %s %s" % (key, value) for key, value in options.items())
-    con.execute("ATTACH '%s' AS %s (TYPE vgi, LOCATION '%s'%s)" % (name, alias, location, more))
-
-
-def rows(con, sql):
-    return con.execute(sql).fetchall()
-
-
-def one(con, sql):
-    return con.execute(sql).fetchone()[0]
-
-
 def databases(con, name=LAKE):
     return one(con, "SELECT count(*) FROM duckdb_databases() WHERE database_name ILIKE '%s'" % name)
 
 
 def companions(con):
     return rows(con, "SELECT catalog_name, db_type, hidden, refcount FROM vgi_companion_catalogs()")
-
-
-def refused(con, sql, text):
-    with pytest.raises(duckdb.Error) as caught:
-        con.execute(sql).fetchall()
-    assert text in str(caught.value), caught.value
-    assert one(con, "SELECT 42") == 42
-    return caught.value
 
 
 # ---------------------------------------------------------------- attach and read

@@ -4,14 +4,17 @@
 
 SPEC: {"catalog": NAME, "companions": [AttachCatalogInfo...], "calls": FILE,
        "tables": {NAME: {"columns": {NAME: TYPE}, "branches": [BRANCH...], "required_extensions": [NAME...]}},
-       "functions": {NAME: {"columns": {NAME: TYPE}, "rows": [[...]...], "die_after": BATCHES}}}
+       "functions": {NAME: {"columns": {NAME: TYPE}, "rows": [[...]...], "die_after": BATCHES,
+                            "projects": BOOL, "filters": "apply" | "refuse" | "ignore"}}}
 BRANCH: {"function": NAME} or {"source": [CATALOG, SCHEMA, TABLE]} or {"format": NAME, "locations": [...]}, with
 "filter", "arguments" (a list of positional ones) and "writable". TYPE is Arrow's name of it ("int64"). Each method
-that is called is a line of FILE.
+that is called is a line of FILE, a JSON object, with what an init says of filters, columns and limits. A function with
+"apply" says that it applies filters exactly (of comparisons with constants); one with "refuse" has no engine for them.
 """
 
 import io
 import json
+import operator
 import os
 import sys
 
@@ -46,6 +49,24 @@ class NotImplementedByWorker(Exception):
     pass
 
 
+class FilterDeserializationError(Exception):
+    pass
+
+
+def read_filters(document):
+    """The predicates, and the values that they refer to."""
+    if not document:
+        return [], {}
+    row = ipc.open_stream(document).read_next_batch().to_pylist()[0]
+    return json.loads(row["filter_spec"])["predicates"], row
+
+
+def holds(expression, row, values):
+    assert expression["node"] == "comparison"
+    left, right = row[expression["left"]["column_index"]], values["value_%d" % expression["right"]["value_ref"]]
+    return getattr(operator, expression["op"])(left, right)
+
+
 class Worker:
     def __init__(self, spec, source, sink):
         self.spec, self.source, self.sink = spec, source, sink
@@ -54,9 +75,8 @@ class Worker:
         while self.source.peek(1):
             request, metadata = self.read_request()
             method = metadata[b"vgi_rpc.method"].decode()
-            if self.spec.get("calls"):
-                with open(self.spec["calls"], "a") as out:
-                    out.write(method + "\n")
+            if method != "init":
+                self.note(method)
             try:
                 if method == "init":
                     self.init(request)
@@ -65,6 +85,10 @@ class Worker:
             except Exception as why:
                 self.fail(why)
             self.sink.flush()
+
+    def note(self, method, **more):
+        with open(self.spec["calls"], "a") as out:
+            out.write(json.dumps({"method": method, **more}) + "\n")
 
     def read_request(self):
         reader = ipc.open_stream(self.source)
@@ -154,16 +178,17 @@ class Worker:
 
     def catalog_schema_contents_functions(self, path, type, **_):
         functions = self.spec.get("functions", {}).items() if type in ("TABLE", "TABLE_FUNCTION") else []
-        return self.items([self.function(name) for name, _ in functions])
+        return self.items([self.function(name, function) for name, function in functions])
 
-    def function(self, name):
+    def function(self, name, function):
         return record(
             name=(pa.string(), name),
             schema_path=(TEXTS, ["main"]),
             function_type=(pa.string(), "TABLE"),
             arguments=(pa.binary(), EMPTY.serialize().to_pybytes()),
-            projection_pushdown=(pa.bool_(), False),
-            filter_pushdown=(pa.bool_(), False),
+            projection_pushdown=(pa.bool_(), function.get("projects", False)),
+            filter_pushdown=(pa.bool_(), "filters" in function),
+            filters_exactly_applied=(pa.bool_(), function.get("filters") in ("apply", "refuse")),
         )
 
     def catalog_table_scan_branches_get(self, name, **_):
@@ -209,7 +234,21 @@ class Worker:
         asked = ipc.open_stream(request["request"]).read_next_batch().to_pylist()[0]
         call = ipc.open_stream(asked["bind_call"]).read_next_batch().to_pylist()[0]
         function = self.spec["functions"][call["function_name"]]
-        columns = schema_of(function["columns"])
+        columns, rows = schema_of(function["columns"]), function["rows"]
+        filters = read_filters(asked.get("pushdown_filters"))
+        wanted = asked.get("projection_ids")
+        told = {"filters": [p["expression"] for p in filters[0]], "columns": wanted, "limit": asked.get("row_limit")}
+        self.note("init", **told)
+        if filters[0] and function["filters"] == "refuse":
+            self.fail(FilterDeserializationError("no engine"))
+            self.sink.flush()
+            for _ in ipc.open_stream(self.source):
+                pass
+            return
+        if filters[0] and function["filters"] == "apply":
+            rows = [row for row in rows if all(holds(p["expression"], row, filters[1]) for p in filters[0])]
+        if wanted is not None:
+            columns, rows = pa.schema([columns[i] for i in wanted]), [[row[i] for i in wanted] for row in rows]
         header = {
             "execution_id": (pa.binary(), b"0" * 16),
             "opaque_data": (pa.binary(), None),
@@ -218,7 +257,7 @@ class Worker:
         self.sink.write(record(**header))
         self.sink.flush()
         ticks = ipc.open_stream(self.source)
-        rows, sent = function["rows"], 0
+        sent = 0
         with ipc.new_stream(self.sink, columns) as out:
             while True:
                 try:

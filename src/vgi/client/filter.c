@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/json.h"
 
 #include "base/banned.h"
@@ -100,11 +101,24 @@ static int64_t place_of(const filter_writer *w, int64_t column)
     return -1;
 }
 
+/* In generation 1.3 the worker compares as it likes: of numbers that may be NaN not as DuckDB does. */
+static bool may_be_nan(const filter_writer *w, int64_t column)
+{
+    const char *format = w->schema->children[column]->format;
+
+    return format != NULL && (format[0] == 'e' || format[0] == 'f' || format[0] == 'g') && format[1] == '\0';
+}
+
 static bool can_tell(const filter_writer *w, const od_vgi_expr *e, size_t nodes)
 {
+    int64_t column;
+
     if (nodes > MAX_NODES || height(e, 0) > MAX_DEPTH)
         return false;
-    return w->dialect->expressions || (one_column(e) >= 0 && place_of(w, one_column(e)) >= 0);
+    if (w->dialect->expressions)
+        return true;
+    column = one_column(e);
+    return column >= 0 && place_of(w, column) >= 0 && !may_be_nan(w, column);
 }
 
 /* ---- values ---- */
@@ -253,35 +267,55 @@ static od_code finish(filter_writer *w, od_row *values, const od_buf *text, od_m
     return od_row_finish(values, NULL, 0, out, err);
 }
 
+/* Those of FILTERS that can be told, all together, into TOLD; returns how many. */
+static size_t pick(const filter_writer *w, const od_vgi_expr *const *filters, size_t count, const od_vgi_expr **told)
+{
+    size_t used = 0, n = 0;
+
+    for (size_t i = 0; i < count && n < MAX_FILTERS; i++) {
+        size_t nodes = used;
+
+        (void)check(w, filters[i], 0, &nodes, NULL);
+        if (!can_tell(w, filters[i], nodes))
+            continue;
+        told[n++] = filters[i];
+        used = nodes;
+    }
+    return n;
+}
+
 od_code od_vgi_filters_write(const od_vgi_dialect *dialect, const struct ArrowSchema *schema, const int64_t *columns,
                              size_t column_count, const od_vgi_expr *const *filters, size_t filter_count, od_msg **out,
                              size_t *sent, od_error *err)
 {
     filter_writer w = {.dialect = dialect, .schema = schema, .columns = columns, .column_count = column_count};
+    const od_vgi_expr **told = NULL;
     od_buf text = {0};
-    size_t nodes = 0, n = 0;
+    size_t nodes = 0, n;
     od_code rc = OD_OK;
 
     *out = NULL;
     *sent = 0;
+    if (filter_count == 0)
+        return OD_OK;
     for (size_t i = 0; i < filter_count; i++)
         OD_TRY(check(&w, filters[i], 0, &nodes, err));
-    for (nodes = 0; n < filter_count && n < MAX_FILTERS; n++) {
-        (void)check(&w, filters[n], 0, &nodes, NULL);
-        if (!can_tell(&w, filters[n], nodes))
-            break;
-    }
+    told = od_calloc(filter_count, sizeof *told);
+    if (told == NULL)
+        OD_TRY(od_fail(err, OD_E_NO_MEMORY, "out of memory"));
+    n = pick(&w, filters, filter_count, told);
     if (n == 0)
         goto out;
     OD_TRY(od_row_create(&w.row, err));
     w.json = (od_json){.out = &text, .err = err};
-    put_document(&w, filters, n);
+    put_document(&w, told, n);
     OD_TRY(w.json.rc);
     if (text.len > MAX_TEXT)
         goto out;
     OD_TRY(finish(&w, w.row, &text, out, err));
     *sent = n;
 out:
+    od_free((void *)told);
     od_row_free(w.row);
     od_buf_release(&text);
     return rc;

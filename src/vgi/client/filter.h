@@ -4,7 +4,7 @@
 
 #include "vgi/client/client_internal.h"
 
-/* What cannot be told is left out: *SENT says how many of FILTERS, the first ones, *OUT has; NULL: none. SCHEMA is the bound one; COLUMNS the
+/* What cannot be told is left out: *SENT says how many of FILTERS *OUT has; NULL: none. SCHEMA is the bound one; COLUMNS the
  * COUNT columns of it that come (COLUMNS NULL: all). Values are moved out of.
  *   OD_E_INVALID  an expression with too few children, or of a column that is not there */
 OD_MUST_CHECK od_code od_vgi_filters_write(const od_vgi_dialect *dialect, const struct ArrowSchema *schema,

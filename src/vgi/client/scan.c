@@ -120,6 +120,8 @@ static od_code make_init(const od_vgi_scan *scan, const od_vgi_scan *first, od_m
     if (dialect->nulls || scan->filters != NULL)
         od_row_large_binary(inner, "pushdown_filters", dialect->nulls ? OD_ROW_NULLABLE : OD_ROW_NOT_NULL,
                             od_vgi_msg_bytes(scan->filters));
+    if (dialect->expressions && scan->row_limit > 0)
+        od_row_int64(inner, "row_limit", OD_ROW_NULLABLE, &scan->row_limit);
     if (first != NULL) {
         od_row_binary(inner, "execution_id", OD_ROW_NULLABLE, slice(&first->execution));
         od_vgi_put_bytes(dialect, inner, "init_opaque_data", slice(&first->init_opaque));
@@ -255,6 +257,7 @@ od_code od_vgi_scan_open(od_vgi *vgi, const od_vgi_context *context, const od_vg
     *out = NULL;
     OD_TRY(create(vgi, bound, context->interrupt, &scan, err));
     OD_TRY(pick_schema(scan, options, err));
+    scan->row_limit = options != NULL ? options->row_limit : 0;
     if (options != NULL)
         OD_TRY(od_vgi_filters_write(scan->dialect, &bound->schema, options->columns, options->column_count,
                                     options->filters, options->filter_count, &scan->filters, &scan->filter_count, err));
@@ -283,6 +286,7 @@ od_code od_vgi_scan_share(od_vgi_scan *first, od_vgi_scan **out, od_error *err)
     if (first->filters != NULL)
         scan->filters = od_msg_ref(first->filters);
     scan->filter_count = first->filter_count;
+    scan->row_limit = first->row_limit;
     OD_TRY(start(scan, first, err));
     scan->max_workers = 1;
     scan->over = false;

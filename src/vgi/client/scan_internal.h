@@ -19,8 +19,9 @@ struct od_vgi_scan {
     od_buf execution, init_opaque; /* what another stream of the same rows sends */
     od_msg *filters;               /* as they are sent, or NULL */
     size_t filter_count;
-    size_t pending; /* ticks that are not answered yet */
-    size_t batches; /* that came */
+    int64_t row_limit; /* 0: none */
+    size_t pending;    /* ticks that are not answered yet */
+    size_t batches;    /* that came */
     int64_t max_workers;
     od_fetched answer; /* over HTTP: what is read */
     bool checked;      /* the stream's schema is the bound one */
