@@ -89,7 +89,8 @@ static od_code databases_fill(const od_options *options, databases *d, od_error 
     return OD_OK;
 }
 
-od_code daemon_open_engine(const od_options *options, daemon_mounts **mounts, od_engine **out, od_error *err)
+od_code daemon_open_engine(const od_options *options, observe *observer, daemon_mounts **mounts, od_engine **out,
+                           od_error *err)
 {
     const char *memory_limit = od_options_str(options, OD_OPT_MEMORY_LIMIT);
     const char *extensions = mounts ? od_options_str(options, OD_OPT_EXTENSION_DIRECTORY) : "";
@@ -115,6 +116,7 @@ od_code daemon_open_engine(const od_options *options, daemon_mounts **mounts, od
         .external_access = od_options_bool(options, OD_OPT_EXTERNAL_ACCESS),
         .batch_bytes = od_options_size(options, OD_OPT_BATCH_BYTES),
         .host = od_server_host(),
+        .metrics = observe_metrics(observer),
     };
     if (mounts) {
         engine.temp_directory = daemon_mounts_temp(*mounts);

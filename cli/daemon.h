@@ -29,9 +29,10 @@ const char *daemon_mounts_temp(const daemon_mounts *mounts); /* for DuckDB's tem
 void daemon_mounts_close(daemon_mounts *mounts);
 
 /* The engine of --db, FILE arguments and the other options of DuckDB. MOUNTS is not NULL for a command that takes those of a worker
- * (--storage, --ducklake-metadata, --max-snapshots): *mounts is the caller's, also on failure, and closed after the engine. */
-OD_MUST_CHECK od_code daemon_open_engine(const od_options *options, daemon_mounts **mounts, od_engine **out,
-                                         od_error *err);
+ * (--storage, --ducklake-metadata, --max-snapshots): *mounts is the caller's, also on failure, and closed after the engine. OBSERVER's
+ * metrics, which outlive the engine, are told of its storage. */
+OD_MUST_CHECK od_code daemon_open_engine(const od_options *options, observe *observer, daemon_mounts **mounts,
+                                         od_engine **out, od_error *err);
 
 /* For od_worker_options.on_fatal, on any thread: has daemon_run end the process with EXIT_FAILED. */
 void daemon_fatal(void *unused, const char *why);

@@ -111,7 +111,8 @@ int command_serve(const od_options *options)
     OD_TRY(daemon_check(options, OD_OPT_LISTEN, &err));
     OD_TRY(daemon_tls_open(options, &tls, &err));
     OD_TRY(daemon_tokens_open(options, false, false, &tokens, &err));
-    OD_TRY(daemon_open_engine(options, &mounts, &engine, &err));
+    OD_TRY(observe_create(options, "serve", &observer, &err));
+    OD_TRY(daemon_open_engine(options, observer, &mounts, &engine, &err));
     with_engine.engine = engine;
     with_engine.tokens = tokens;
     OD_TRY(od_worker_create(&with_engine, &worker, &err));
@@ -120,7 +121,6 @@ int command_serve(const od_options *options)
     gateway_options.worker = worker;
     gateway_options.engine = engine;
     gateway_options.hybrid = od_options_bool(options, OD_OPT_HYBRID) ? engine : NULL;
-    OD_TRY(observe_create(options, "serve", &observer, &err));
     gateway_options.metrics = observe_metrics(observer);
     OD_TRY(od_gateway_create(&gateway_options, &gateway, &err));
     OD_TRY(serve(options, observer, gateway, tokens, &tls, 0, &err));
@@ -130,8 +130,8 @@ out:
     od_worker_free(worker);
     od_gateway_free(gateway);
     od_tokens_free(tokens);
-    observe_free(observer);
     od_engine_close(engine);
+    observe_free(observer);
     daemon_mounts_close(mounts);
     if (rc != OD_OK)
         return command_fail("serve", rc, &err);
@@ -160,12 +160,12 @@ static od_code parse_workers(const od_options *options, od_endpoint **out, size_
 }
 
 /* The engine of a gateway that runs parts of statements itself; *out is NULL for one that does not. */
-static od_code open_hybrid(const od_options *options, od_engine **out, od_error *err)
+static od_code open_hybrid(const od_options *options, observe *observer, od_engine **out, od_error *err)
 {
     size_t databases;
 
     if (od_options_bool(options, OD_OPT_HYBRID))
-        return daemon_open_engine(options, NULL, out, err);
+        return daemon_open_engine(options, observer, NULL, out, err);
     (void)od_options_pairs(options, OD_OPT_DB, &databases);
     return databases == 0 ? OD_OK : od_fail(err, OD_E_INVALID, "a gateway has databases of its own only with --hybrid");
 }
@@ -214,9 +214,9 @@ int command_gateway(const od_options *options)
     gateway_options.probe_ms = od_options_ms(options, OD_OPT_PROBE_INTERVAL);
     gateway_options.evict_ms = od_options_ms(options, OD_OPT_EVICT_AFTER);
     OD_TRY(daemon_check(options, OD_OPT_LISTEN, &err));
-    OD_TRY(open_hybrid(options, &engine, &err));
-    gateway_options.hybrid = engine;
     OD_TRY(observe_create(options, "gateway", &observer, &err));
+    OD_TRY(open_hybrid(options, observer, &engine, &err));
+    gateway_options.hybrid = engine;
     gateway_options.metrics = observe_metrics(observer);
     OD_TRY(daemon_tls_open(options, &tls, &err));
     OD_TRY(daemon_tls_open_client(options, &tls, &err));

@@ -158,7 +158,8 @@ int command_worker(const od_options *options)
     task.drain = stop_announcing;
     OD_TRY(daemon_tokens_open(options, false, true, &tokens, &err));
     task.tokens = worker_options.tokens = tokens;
-    OD_TRY(daemon_open_engine(options, &mounts, &engine, &err));
+    OD_TRY(observe_create(options, "worker", &task.observe, &err));
+    OD_TRY(daemon_open_engine(options, task.observe, &mounts, &engine, &err));
     worker_options.engine = engine;
     OD_TRY(od_worker_create(&worker_options, &worker, &err));
     task.withdraw = withdraw_worker;
@@ -166,7 +167,6 @@ int command_worker(const od_options *options)
     daemon_rpc_options(options, OD_OPT_WORKER_LISTEN, &tls, &rpc);
     rpc.methods = od_worker_methods(&rpc.method_count);
     rpc.service = worker;
-    OD_TRY(observe_create(options, "worker", &task.observe, &err));
     OD_TRY(od_worker_watch(worker, observe_metrics(task.observe), &err));
     OD_TRY(observe_serve(task.observe, &rpc, &err));
     OD_TRY(od_rpc_server_start(&rpc, &task.server, &err));
@@ -181,8 +181,8 @@ out:
     od_rpc_server_free(task.server);
     od_worker_free(worker);
     od_tokens_free(tokens);
-    observe_free(task.observe);
     od_engine_close(engine);
+    observe_free(task.observe);
     daemon_mounts_close(mounts);
     daemon_tls_close(&tls);
     if (rc != OD_OK)

@@ -147,9 +147,16 @@ bool ConfineClientOf(void *connection) {
 	}
 }
 
-bool ServeStorage(void *connection, char *why, size_t size) {
+void TellStorageWork(void *arg, const od_storage_event *event) {
+	auto &watch = *static_cast<const od_stored_watch *>(arg);
+	auto work = event->work == OD_STORAGE_WORK_SEAL ? OD_STORED_SEAL : OD_STORED_MERGE;
+	watch.told(watch.arg, work, static_cast<int64_t>(event->nanoseconds), event->failed == 0);
+}
+
+bool ServeStorage(void *connection, const od_stored_watch *watch, char *why, size_t size) {
 	try {
-		RegisterServedStorage(*reinterpret_cast<duckdb::Connection *>(connection)->context->db);
+		StorageObserver observer {TellStorageWork, const_cast<od_stored_watch *>(watch)};
+		RegisterServedStorage(*reinterpret_cast<duckdb::Connection *>(connection)->context->db, observer);
 		return true;
 	} catch (const std::exception &ex) {
 		snprintf(why, size, "%s", duckdb::ErrorData(ex).Message().c_str());

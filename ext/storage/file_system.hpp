@@ -12,6 +12,8 @@ namespace openduck {
 //! What is open through one DuckDB instance. Shared by its file system and its functions.
 class StorageState {
 public:
+	explicit StorageState(const StorageObserver &observer = StorageObserver()) : stores(observer) {
+	}
 	shared_ptr<Store> OpenStore(const StorageLocation &location, bool create) {
 		return stores.Open(location, create);
 	}

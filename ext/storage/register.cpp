@@ -48,8 +48,8 @@ void RegisterStorage(ExtensionLoader &loader) {
 	loader.GetDatabaseInstance().GetFileSystem().RegisterSubSystem(make_uniq<StorageFileSystem>(state));
 }
 
-void RegisterServedStorage(DatabaseInstance &db) {
-	auto state = make_shared_ptr<StorageState>();
+void RegisterServedStorage(DatabaseInstance &db, const StorageObserver &observer) {
+	auto state = make_shared_ptr<StorageState>(observer);
 	ExtensionLoader loader(db, "openduck_storage");
 	RegisterSeal(loader, state);
 	db.GetFileSystem().RegisterSubSystem(make_uniq<StorageFileSystem>(state));

@@ -31,7 +31,8 @@ static void MakeDirectory(const string &directory) {
 	}
 }
 
-Store::Store(const StorageLocation &location, bool create) : directory(location.data_dir) {
+Store::Store(const StorageLocation &location, bool create, const StorageObserver &observer)
+    : directory(location.data_dir) {
 	if (create) {
 		MakeDirectory(directory);
 	}
@@ -43,6 +44,8 @@ Store::Store(const StorageLocation &location, bool create) : directory(location.
 	options.directory = directory.c_str();
 	options.lease_ms = location.lease_ms;
 	options.postgres_url = postgres_url.empty() ? nullptr : postgres_url.c_str();
+	options.observe = observer.observe;
+	options.observe_arg = observer.arg;
 	od_storage_error err = {};
 	if (od_store_open_options(&options, &handle, &err) != OD_STORAGE_OK) {
 		ThrowStorageError(err, "cannot open the store in '" + directory + "'");
@@ -59,7 +62,7 @@ shared_ptr<Store> Stores::Open(const StorageLocation &location, bool create) {
 	                   to_string(location.lease_ms)];
 	auto result = entry.lock();
 	if (!result) {
-		result = make_shared_ptr<Store>(location, create);
+		result = make_shared_ptr<Store>(location, create, observer);
 		entry = result;
 	}
 	return result;

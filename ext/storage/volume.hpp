@@ -12,11 +12,17 @@ namespace openduck {
 //! Throws what ERR says, after "WHAT: ". Never an InternalException, which would end the user's instance.
 [[noreturn]] void ThrowStorageError(const od_storage_error &err, const string &what);
 
+//! Who is told of the work of stores, as od_storage_options says. It outlives them.
+struct StorageObserver {
+	void (*observe)(void *arg, const od_storage_event *event) = nullptr;
+	void *arg = nullptr;
+};
+
 //! An open store; closed with the last volume that is open in it.
 class Store {
 public:
 	//! CREATE: its directory is made if there is none. IOException otherwise.
-	Store(const StorageLocation &location, bool create);
+	Store(const StorageLocation &location, bool create, const StorageObserver &observer);
 	~Store();
 	Store(const Store &) = delete;
 	Store &operator=(const Store &) = delete;
@@ -33,9 +39,12 @@ private:
 //! The stores that are open, one for each directory, metadata and lease.
 class Stores {
 public:
+	explicit Stores(const StorageObserver &observer_p) : observer(observer_p) {
+	}
 	shared_ptr<Store> Open(const StorageLocation &location, bool create);
 
 private:
+	const StorageObserver observer;
 	mutex lock;
 	unordered_map<string, weak_ptr<Store>> open;
 };

@@ -53,6 +53,18 @@ typedef struct od_volume od_volume;
 
 /* ---- Stores ---- */
 
+/* Work of a store that takes time. The numbers stay as they are; others may follow. */
+typedef enum {
+    OD_STORAGE_WORK_SEAL = 0, /* of a volume, from the call until its snapshot is durable */
+    OD_STORAGE_WORK_MERGE = 1 /* of some layers into one */
+} od_storage_work;
+
+typedef struct {
+    od_storage_work work;
+    int failed; /* not 0: it could not be done */
+    uint64_t nanoseconds;
+} od_storage_event;
+
 /* What a store is made of. Begin with zeros: they give the defaults. */
 typedef struct {
     /* An existing directory that only this store uses, for its layers; and for its metadata, if nothing else is said. */
@@ -79,6 +91,11 @@ typedef struct {
     uint32_t
         s3_timeout_ms; /* of a request, besides a second for each 64 KiB; 0: 15 seconds. Some are tried four times */
     uint32_t s3_part_bytes; /* of larger layers; 0: 8 MiB. S3 takes 5 MiB or more */
+
+    /* Told of work that ended, by calls and by the store's own threads, on the thread that did it. It must not use the store, and lives
+     * until that is closed. Not told: what turned out to be done by others, or was stopped. NULL: nobody is told. */
+    void (*observe)(void *arg, const od_storage_event *event);
+    void *observe_arg;
 } od_storage_options;
 
 /* *options, but for what is not zero in it already, from OPENDUCK_DATA_DIR, OPENDUCK_POSTGRES_URL, OPENDUCK_BLOB_URL, AWS_ENDPOINT_URL_S3 or

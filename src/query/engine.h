@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "query/rights.h"
 #include "query/wire.h"
+#include "telemetry/metrics.h"
 
 typedef struct {
     const char *name; /* as clients call it */
@@ -80,6 +81,15 @@ typedef struct {
     bool (*take)(void *arg, const od_outline_node *node);  /* a node before its children */
 } od_outline_sink;
 
+/* Work on storage at openduck://. */
+typedef enum { OD_STORED_SEAL, OD_STORED_MERGE, OD_STORED_WORKS } od_stored_work;
+
+/* Who is told of such work once it has ended, on any thread. OK: it was done. */
+typedef struct {
+    void *arg;
+    void (*told)(void *arg, od_stored_work work, int64_t ns, bool ok);
+} od_stored_watch;
+
 /* What DuckDB offers to C++ only, as ext/server/host.cpp has it. The types are those of duckdb.h, which no door shows. */
 typedef struct {
     /* A new duckdb_value, which the caller destroys, of row ROW of a duckdb_vector, of exactly its type; NULL: out of memory. */
@@ -112,8 +122,9 @@ typedef struct {
      * and a duckdb_connection that is a client's has no use of their functions. False: WHY; no memory. */
     bool (*confine)(void *connection, char *why, size_t size);
     bool (*confine_client)(void *connection);
-    /* From now on the instance of a duckdb_connection opens databases at openduck://, and has openduck_seal for them. Once. False: WHY. */
-    bool (*serve_storage)(void *connection, char *why, size_t size);
+    /* From now on the instance of a duckdb_connection opens databases at openduck://, and has openduck_seal for them. Once. WATCH
+     * (borrowed) outlives the instance. False: WHY. */
+    bool (*serve_storage)(void *connection, const od_stored_watch *watch, char *why, size_t size);
     /* PATH (of PATH_SIZE): what ATTACHes the snapshot ID of DATABASE, which is attached in the instance of a duckdb_connection; "" if it
      * is at openduck:// and has no such snapshot. False: WHY. */
     bool (*find_snapshot)(void *connection, const char *database, const char *id, char *path, size_t path_size,
@@ -139,6 +150,7 @@ typedef struct {
     bool
         mounted; /* files are DIR/database.duckdb in a mount of openduck-fuse, which has snapshots as DIR/snapshots/ID/database.duckdb */
     uint64_t catalog_version; /* that it begins with; 0: one that no other instance has */
+    od_metrics *metrics; /* of the work on databases at openduck://; borrowed, outlives the engine; NULL: not wanted */
 } od_engine_options;
 
 typedef struct od_engine od_engine;

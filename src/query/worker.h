@@ -45,7 +45,8 @@ typedef struct {
 } od_worker_outcome;
 /* What becomes of a run, each told once, on the thread that ran it. */
 typedef struct {
-    void (*on_over)(void *arg); /* its end is sent next: once the client knows of that, it may use the id again */
+    /* Its end is sent next: once the client knows of that, it may use the id again, and expects to be counted. ERROR as in the outcome. */
+    void (*on_over)(void *arg, const od_error *error);
     void (*on_done)(void *arg,
                     const od_worker_outcome *outcome); /* its last byte is queued, its connection given back */
 } od_worker_run_events;

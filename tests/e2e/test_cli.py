@@ -250,16 +250,23 @@ def test_status_for_people_and_programs(server):
     assert data["max_in_flight"] == 64
 
 
-def test_status_counts(server):
-    server.wait_idle(seconds=10)  # what an earlier test left is counted when it ends
-    with server.client() as c:
-        before = c.status()
-        c.rows("SELECT 1")
-        c.run("FROM nothere")
-        c.run("FROM nothere2")
-        after = server.wait_idle(seconds=10)  # an end is told a moment before it is counted
-    assert after.executions_total - before.executions_total == 3
-    assert after.errors_total - before.errors_total == 2
+@pytest.mark.parametrize("kind", [services.Serve, services.Stack])
+def test_what_ended_is_counted_when_its_client_knows(kind):
+    """Totals are right at once, and an id that is told as running can be cancelled."""
+    with kind({"mydb": ":memory:"}) as s, s.client() as c:
+        for n in range(1, 41):
+            c.rows("SELECT 1")
+            assert c.run("FROM nothere").error_text
+            now = c.status()
+            assert (now.executions_total, now.errors_total, now.cancelled_total) == (2 * n, n, 0)
+        for n in range(1, 6):
+            call = c.call(ENDLESS, execution_id="endless")
+            services.wait_until(lambda: c.status().running, 10, "it runs")
+            assert c.cancel("endless")
+            assert list(call)[-1].finished
+            now = c.status()
+            assert now.cancelled_total + now.errors_total == 40 + n
+            assert not c.cancel("endless")
 
 
 # ---------------------------------------------------------------- servers

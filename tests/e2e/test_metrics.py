@@ -220,6 +220,33 @@ def test_what_never_gets_its_turn_is_counted():
         list(call)
 
 
+def test_seals_and_merges_are_measured(tmp_path):
+    data = tmp_path / "data"
+    seal, merge = ("openduck_storage_%s_duration_seconds" % work for work in ("seal", "merge"))
+    url = "openduck://mydb?data_dir=%s" % data
+    with services.Serve({"mydb": url}, "--metrics-listen", "127.0.0.1:0") as s, s.client() as c:
+        assert read(s).get(seal + "_count", outcome="success") == read(s).get(seal + "_count", outcome="error") == 0
+        sealed = [c.rows("SELECT snapshot FROM openduck_seal('mydb')")[0][0] for _ in range(3)]
+        after = wait_for(s, seal + "_count", 3, outcome="success")
+        assert 0 < after.get(seal + "_sum", outcome="success") < 60 * services.SLOW
+
+        (data / "layers").rename(data / "away")  # no layer can be made
+        assert "cannot seal" in c.run("FROM openduck_seal('mydb')").error_text
+        wait_for(s, seal + "_count", 1, outcome="error")
+        (data / "away").rename(data / "layers")
+
+        for snapshot in sealed[:2]:
+            assert services.cli("snapshot", "drop", snapshot, "--data-dir", str(data)).returncode == 0
+        c.rows("FROM openduck_seal('mydb')")
+        wait_for(s, seal + "_count", 4, outcome="success")
+        services.wait_until(lambda: read(s).get(merge + "_count", outcome="success") > 0, 20, "layers are merged")
+        assert read(s).get(merge + "_count", outcome="error") == 0
+
+
+def test_without_storage_nothing_is_told_of_it(shown):
+    assert not [name for name in read(shown).types if "storage" in name]
+
+
 def test_unknown_methods_share_a_series(shown):
     with shown.client() as c:
         for name in ("One", "Two"):

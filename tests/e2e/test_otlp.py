@@ -202,6 +202,21 @@ def test_grpc_exports_are_decoded_and_right():
         assert metadata["x-api-key"] == "k1" and metadata["other"] == "2"
 
 
+def test_seals_are_exported(tmp_path):
+    with HttpCollector() as c:
+        env = {"OTEL_EXPORTER_OTLP_ENDPOINT": c.url, "OTEL_METRIC_EXPORT_INTERVAL": "3600000"}
+        with services.Serve({"mydb": "openduck://mydb?data_dir=%s" % (tmp_path / "data")}, env=env) as s:
+            with s.client() as client:
+                client.rows("FROM openduck_seal('mydb')")
+            s.stop()
+            c.wait()
+        export = Export(c.got[-1][1])
+        assert export.metrics["openduck.storage.seal.duration"].unit == "s"
+        p = export.point("openduck.storage.seal.duration", outcome="success")
+        assert p.count == sum(p.bucket_counts) == 1 and 0 < p.sum < 60 * services.SLOW
+        assert export.point("openduck.storage.seal.duration", outcome="error").count == 0
+
+
 def test_counters_never_fall():
     with HttpCollector() as c, serve(c.url) as s:
         ran_five(s)

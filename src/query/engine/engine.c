@@ -232,7 +232,7 @@ static od_code install_host(const od_engine *engine, duckdb_connection connectio
     return od_duck_fail(err, why);
 }
 
-static od_code install_storage(const od_engine *engine, duckdb_connection connection, const od_engine_options *options,
+static od_code install_storage(od_engine *engine, duckdb_connection connection, const od_engine_options *options,
                                od_error *err)
 {
     char why[sizeof err->message];
@@ -243,7 +243,8 @@ static od_code install_storage(const od_engine *engine, duckdb_connection connec
         return OD_OK;
     if (engine->host == NULL)
         return od_fail(err, OD_E_NOT_IMPLEMENTED, "there is no storage for '%s' here", options->databases[i].path);
-    if (engine->host->serve_storage(connection, why, sizeof why))
+    od_engine_watch_storage(engine, options->metrics);
+    if (engine->host->serve_storage(connection, &engine->stored, why, sizeof why))
         return OD_OK;
     return od_duck_fail(err, why);
 }

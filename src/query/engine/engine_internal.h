@@ -117,6 +117,8 @@ struct od_engine {
     uint64_t lake_base;               /* the lake's own, the same in all processes; less than half of the numbers */
     _Atomic uint64_t lake_version;    /* the last one that the lake's catalog was seen to have */
     od_snapshots *snapshots;
+    od_stored_watch stored;
+    od_histogram *stored_took[OD_STORED_WORKS][2]; /* with an error, with success; each NULL if not measured */
 };
 
 /* ---- snapshots (snapshots.c) ---- */
@@ -127,6 +129,11 @@ OD_MUST_CHECK od_code od_snapshots_create(od_engine *engine, const od_engine_opt
 void od_snapshots_free(od_snapshots *pool); /* none is in use. NULL allowed */
 
 bool od_engine_is_stored(const char *path); /* at openduck:// */
+
+/* ---- metrics (stats.c) ---- */
+
+/* From now on METRICS (NULL: nobody) has what ENGINE->stored is told of. */
+void od_engine_watch_storage(od_engine *engine, od_metrics *metrics);
 
 /* ---- a DuckLake (lake.c) ---- */
 

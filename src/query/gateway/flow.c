@@ -154,8 +154,6 @@ static void flow_leave(flow *f)
     od_gateway *g = f->gateway;
 
     flow_forget(f);
-    atomic_fetch_add(&g->errors, atomic_load(&f->failed));
-    atomic_fetch_add(&g->cancelled, atomic_load(&f->cancelled));
     if (od_log_enabled(OD_LOG_DEBUG, "gateway")) {
         char id[2 * OD_EXECUTION_ID_SIZE];
 
@@ -195,6 +193,14 @@ bool flow_refuse(flow *f, od_code code, const char *text)
     return flow_refuse_with(f, od_code_grpc_status(code), code, text);
 }
 
+void flow_count(flow *f, bool cancelled)
+{
+    od_gateway *g = f->gateway;
+
+    if (!atomic_exchange(cancelled ? &f->cancelled : &f->failed, true))
+        atomic_fetch_add(cancelled ? &g->cancelled : &g->errors, 1);
+}
+
 void flow_note(flow *f, const od_error *why)
 {
     failures_add(&f->gateway->failures, f->call, f->rights, f->id, f->asked.database, why);
@@ -206,7 +212,7 @@ bool flow_refuse_with(flow *f, int status, od_code code, const char *text)
 
     if (atomic_exchange(&f->answered, true))
         return false;
-    atomic_store(&f->failed, true);
+    flow_count(f, false);
     od_fail(&why, code, "%s", text);
     flow_note(f, &why);
     flow_forget(f);
@@ -222,7 +228,7 @@ static bool tell_failure(flow *f, const od_error *why)
 
     if (atomic_exchange(&f->answered, true))
         return false;
-    atomic_store(why->code == OD_E_CANCELLED ? &f->cancelled : &f->failed, true);
+    flow_count(f, why->code == OD_E_CANCELLED);
     flow_note(f, why);
     od_rpc_call_mark(f->call, why->code);
     rc = od_chunk_error(why, f->id, 0, &msg, NULL);

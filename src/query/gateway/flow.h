@@ -51,7 +51,7 @@ typedef struct flow {
     atomic_bool streamed;          /* the worker has sent something: no other worker may be tried */
     atomic_bool paused;            /* the client is behind: the worker waits */
     atomic_bool abandoned;         /* the client went away: its failure is nobody's */
-    atomic_bool failed, cancelled; /* for the totals */
+    atomic_bool failed, cancelled; /* flow_count's */
 
     pthread_mutex_t lock; /* what follows */
     od_code stop;         /* it shall end: nothing more is started for it */
@@ -113,6 +113,8 @@ bool flow_refuse(flow *f, od_code code, const char *text);
 /* The same with a STATUS that CODE may not be the one of. */
 bool flow_refuse_with(flow *f, int status, od_code code, const char *text);
 bool flow_fail(flow *f, const od_error *why);
+/* It has failed, or was CANCELLED: for the totals, once, and before its client is told. */
+void flow_count(flow *f, bool cancelled);
 /* It has failed with WHY, which somebody else tells its client: for the list of what went wrong. */
 void flow_note(flow *f, const od_error *why);
 /* Stops what is at work for it, and what would be started. ABANDONED: because the client is gone. */

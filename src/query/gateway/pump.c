@@ -9,9 +9,17 @@ static void relay(flow *f, const od_error *last);
 
 /* ---- a worker in this process ---- */
 
-static void local_over(void *arg)
+static void local_over(void *arg, const od_error *error)
 {
-    flow_forget(arg);
+    flow *f = arg;
+
+    flow_forget(f);
+    atomic_store(&f->answered, true);
+    if (!error)
+        return;
+    flow_count(f, error->code == OD_E_CANCELLED);
+    if (!atomic_load(&f->abandoned))
+        flow_note(f, error);
 }
 
 static void local_done(void *arg, const od_worker_outcome *outcome)
@@ -19,12 +27,6 @@ static void local_done(void *arg, const od_worker_outcome *outcome)
     flow *f = arg;
 
     atomic_store(&f->bytes, outcome->bytes);
-    atomic_store(&f->answered, true);
-    if (outcome->error) {
-        atomic_store(outcome->error->code == OD_E_CANCELLED ? &f->cancelled : &f->failed, true);
-        if (!atomic_load(&f->abandoned))
-            flow_note(f, outcome->error);
-    }
     flow_close_end(f);
 }
 
@@ -94,7 +96,7 @@ static void upstream_message(void *user, od_rpc_call *call, od_msg *msg)
     atomic_store_explicit(&f->heard_ns, od_clock_ns(), memory_order_relaxed);
     atomic_fetch_add_explicit(&f->bytes, od_msg_len(msg), memory_order_relaxed);
     if (first_tag(msg) == TAG_ERROR) {
-        atomic_store(&f->failed, true);
+        flow_count(f, false);
         od_rpc_call_mark(f->call, OD_E_INTERNAL); /* whichever it is */
         note_chunk(f, msg);
     }

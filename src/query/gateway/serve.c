@@ -313,7 +313,7 @@ static void on_gone(void *user, od_rpc_call *call, const od_error *why)
     (void)call;
     if (why) {
         if (!atomic_exchange(&f->answered, true))
-            atomic_store(&f->cancelled, true);
+            flow_count(f, true);
         flow_stop(f, why->code, true, "the client went away");
         if (admit_withdraw(f->gateway->admit, &f->ticket))
             flow_close_end(f);

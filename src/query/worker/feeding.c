@@ -44,8 +44,8 @@ static void run(void *arg)
     f->wtxn = NULL;
     memcpy(reply.execution_id, f->id, sizeof f->id);
     atomic_store(&f->answered, true);
-    od_wtxn_reply(f->worker, f->call, f->rights, OD_REPLY_INGEST, &reply);
     (void)atomic_fetch_sub(&f->worker->in_flight, 1);
+    od_wtxn_reply(f->worker, f->call, f->rights, OD_REPLY_INGEST, &reply);
     unref(f);
 }
 

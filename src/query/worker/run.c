@@ -218,12 +218,17 @@ static od_code leave_snapshot(job *j, od_code rc, od_error *why)
     return rc;
 }
 
-/* Its id may be used again as soon as the client knows that it ended, so it goes before the end does. */
-static void leave(od_worker_run *run)
+/* Its id may be used again as soon as the client knows that it ended, and is counted by then, so it goes before the end does. WHY: it
+ * ended with an error. */
+static void leave(od_worker_run *run, const od_error *why)
 {
+    od_worker *worker = run->worker;
     od_run_leave(run);
+    if (why != NULL)
+        (void)atomic_fetch_add(why->code == OD_E_CANCELLED ? &worker->cancelled : &worker->errors, 1);
+    (void)atomic_fetch_sub(&worker->in_flight, 1);
     if (run->events != NULL)
-        run->events->on_over(run->events_arg);
+        run->events->on_over(run->events_arg, why);
 }
 
 static void tell_done(od_worker_run *run, const od_worker_outcome *outcome)
@@ -330,15 +335,12 @@ static void finish(job *j, od_code rc, od_error *why)
         rc = stop.code;
     }
     od_worker_outcome outcome = {.error = rc != OD_OK ? why : NULL, .rows_payloads = j->payloads};
-    if (rc != OD_OK)
-        (void)atomic_fetch_add(rc == OD_E_CANCELLED ? &worker->cancelled : &worker->errors, 1);
     if (rc == OD_E_FATAL)
         od_worker_lose(worker, why);
-    leave(run);
+    leave(run, outcome.error);
     send_end(j, outcome.error);
     outcome.bytes = atomic_load(&run->bytes);
     log_end(run, rc);
-    (void)atomic_fetch_sub(&worker->in_flight, 1);
     tell_done(run, &outcome);
 }
 
@@ -346,10 +348,8 @@ static void finish(job *j, od_code rc, od_error *why)
 static void refuse(job *j, const od_error *why)
 {
     od_worker_run *run = j->run;
-    leave(run);
-    (void)atomic_fetch_add(&run->worker->errors, 1);
+    leave(run, why);
     od_rpc_call_finish(run->call, OD_GRPC_INVALID_ARGUMENT, why->message);
-    (void)atomic_fetch_sub(&run->worker->in_flight, 1);
     tell_done(run, &(od_worker_outcome){.error = why});
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/deadline.h"
 
 #include "base/banned.h"
 
@@ -32,6 +33,18 @@ static od_code next_run(od_layered_store *store, const od_uuid *database, bool w
     return rc;
 }
 
+/* OD_E_STALE_LEASE: others have changed the run meanwhile. */
+static od_code merge_run(od_layered_store *store, const od_run *run, od_merge_fn fn, void *arg, od_error *err)
+{
+    int64_t start_ns = od_clock_ns();
+    bool moved = false;
+    od_code rc = od_run_merge(store, run->rows, run->count, fn, arg, &moved, err);
+
+    if (rc != OD_E_STALE_LEASE)
+        od_store_told(store, OD_STORAGE_WORK_MERGE, start_ns, rc);
+    return rc;
+}
+
 od_code od_layered_compact(void *arg, const char *database, bool whole, od_merge_fn fn, void *fn_arg, od_error *err)
 {
     od_layered_store *store = arg;
@@ -40,7 +53,6 @@ od_code od_layered_compact(void *arg, const char *database, bool whole, od_merge
     od_code rc = database != NULL ? database_id(store, database, &id, err) : OD_OK;
 
     while (rc == OD_OK) {
-        bool moved = false;
         od_run run;
 
         rc = next_run(store, database != NULL ? &id : NULL, whole, &run, err);
@@ -48,7 +60,7 @@ od_code od_layered_compact(void *arg, const char *database, bool whole, od_merge
             od_run_release(&run);
             break;
         }
-        rc = od_run_merge(store, run.rows, run.count, fn, fn_arg, &moved, err);
+        rc = merge_run(store, &run, fn, fn_arg, err);
         od_run_release(&run);
         if (rc == OD_E_STALE_LEASE && ++failed < ATTEMPTS)
             rc = OD_OK;

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/deadline.h"
 #include "base/thread.h"
 
 #include "base/banned.h"
@@ -129,6 +130,14 @@ void od_store_delist(od_layered_store *store, const od_layered_volume *volume)
     pthread_mutex_unlock(&store->lock);
 }
 
+void od_store_told(const od_layered_store *store, od_storage_work work, int64_t start_ns, od_code rc)
+{
+    od_storage_event event = {.work = work, .failed = rc != OD_OK, .nanoseconds = (uint64_t)(od_clock_ns() - start_ns)};
+
+    if (store->observe != NULL && rc != OD_E_CANCELLED)
+        store->observe(store->observe_arg, &event);
+}
+
 void od_layered_close_store(void *closed)
 {
     od_layered_store *store = closed;
@@ -224,6 +233,8 @@ od_code od_layered_store_open(const od_store_ports *ports, void **out, od_error 
     store->io = ports->io != NULL ? ports->io : od_io_posix();
     store->lease_ms = ports->options.lease_ms > 0 ? ports->options.lease_ms : DEFAULT_LEASE_MS;
     store->heartbeat = !ports->no_heartbeat;
+    store->observe = ports->options.observe;
+    store->observe_arg = ports->options.observe_arg;
     store->max_open_files = ports->max_open_files > 0 ? ports->max_open_files : DEFAULT_OPEN_FILES;
     store->directory = od_strdup(ports->options.directory);
     rc = store->directory == NULL ? od_fail(err, OD_E_NO_MEMORY, "no memory for a store")

@@ -5,6 +5,7 @@
 #include <sys/random.h>
 
 #include "base/alloc.h"
+#include "base/deadline.h"
 
 #include "base/banned.h"
 
@@ -195,6 +196,7 @@ out:
 od_code od_layered_seal(void *arg, od_uuid *snapshot, od_error *err)
 {
     od_layered_volume *volume = arg;
+    int64_t start_ns = od_clock_ns();
     od_code rc;
 
     pthread_mutex_lock(&volume->syncing);
@@ -204,6 +206,7 @@ od_code od_layered_seal(void *arg, od_uuid *snapshot, od_error *err)
         rc = seal(volume, snapshot, err);
     pthread_mutex_unlock(&volume->append);
     pthread_mutex_unlock(&volume->syncing);
+    od_store_told(volume->store, OD_STORAGE_WORK_SEAL, start_ns, rc);
     if (rc == OD_OK)
         od_store_compact_soon(volume->store);
     return rc;

@@ -34,6 +34,8 @@ typedef struct {
     int64_t lease_ms;
     bool heartbeat;
     unsigned max_open_files;
+    void (*observe)(void *arg, const od_storage_event *event); /* NULL: nobody */
+    void *observe_arg;
 
     pthread_mutex_t files; /* of layers: a leaf, taken under any other lock */
     unsigned open_files;
@@ -94,6 +96,8 @@ void od_store_ready(od_layered_store *store, od_layered_volume *volume); /* it i
 /* Something was sealed: a thread of the store's merges what pays, unless the store has no such thread. */
 void od_store_compact_soon(od_layered_store *store);
 void od_store_delist(od_layered_store *store, const od_layered_volume *volume);
+/* Whoever observes the store is told of WORK that began at START_NS of od_clock_ns and ended now, with RC. With no lock held. */
+void od_store_told(const od_layered_store *store, od_storage_work work, int64_t start_ns, od_code rc);
 
 /* ---- layers.c: files of layers ---- */
 

@@ -312,6 +312,65 @@ static void test_threads_share_a_volume(void **state)
     single_end(&f);
 }
 
+typedef struct {
+    unsigned done[2], failed[2];
+    uint64_t took_ns[2];
+} seen_work;
+
+static void note_work(void *arg, const od_storage_event *event)
+{
+    seen_work *seen = arg;
+
+    ++*(event->failed ? &seen->failed[event->work] : &seen->done[event->work]);
+    seen->took_ns[event->work] += event->nanoseconds;
+}
+
+static int stop_merge(void *arg, const od_storage_merge *merge)
+{
+    (void)arg;
+    (void)merge;
+    return 1;
+}
+
+static void test_an_observer_is_told_of_seals_and_merges(void **state)
+{
+    enum { SEAL = OD_STORAGE_WORK_SEAL, MERGE = OD_STORAGE_WORK_MERGE };
+    single f;
+    seen_work seen = {0};
+    od_store_ports ports;
+    char snapshots[3][OD_STORAGE_ID_SIZE];
+
+    (void)state;
+    single_begin(&f, 0);
+    single_close(&f);
+    ports = place_ports(&f.p, SINGLE_LEASE_MS, &f.io.io);
+    ports.options.observe = note_work;
+    ports.options.observe_arg = &seen;
+    OK(od_store_open_with(&ports, &f.store, err));
+    OK(od_volume_open(f.store, "db", OD_VOLUME_WRITE, &f.volume, err));
+    for (size_t i = 0; i < COUNT(snapshots); i++)
+        seal(&f, "some", snapshots[i]);
+    assert_int_equal(seen.done[SEAL], 3);
+    assert_true(seen.took_ns[SEAL] > 0);
+
+    OK(od_store_drop_snapshot(f.store, snapshots[0], err));
+    OK(od_store_drop_snapshot(f.store, snapshots[1], err));
+    OK(od_store_compact(f.store, NULL, 1, stop_merge, NULL, err));
+    assert_int_equal(seen.done[MERGE] + seen.failed[MERGE], 0);
+    OK(od_store_compact(f.store, NULL, 1, NULL, NULL, err));
+    assert_int_equal(seen.done[MERGE], 1);
+    assert_true(seen.took_ns[MERGE] > 0);
+
+    f.io.dies_at = "seal.indexed";
+    assert_int_equal(od_volume_seal(f.volume, NULL, NULL), OD_STORAGE_IO);
+    assert_int_equal(seen.done[SEAL], 3);
+    assert_int_equal(seen.failed[SEAL], 1);
+    (void)od_volume_close(f.volume, NULL);
+    OK(od_store_close(f.store, err));
+    lossy_end(&f.io);
+    place_end(&f.p);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +379,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_no_damaged_byte_is_returned),
         cmocka_unit_test(test_a_missing_layer_is_told),
         cmocka_unit_test(test_threads_share_a_volume),
+        cmocka_unit_test(test_an_observer_is_told_of_seals_and_merges),
     };
 
     return check_run("storage.upkeep", tests, argc, argv);
