@@ -17,6 +17,7 @@ int command_status(const od_options *options);
 int command_snapshot(const od_options *options);
 int command_gc(const od_options *options);
 int command_storage(const od_options *options);
+int command_vgi_serve(const od_options *options);
 
 /* Writes "openduck COMMAND: message" to stderr; OD_E_INVALID is wrong usage, all else a failure. */
 int command_fail(const char *command, od_code code, const od_error *err);

@@ -18,7 +18,7 @@ static const struct {
     {OD_CMD_WORKER, "worker", command_worker},       {OD_CMD_QUERY, "query", command_query},
     {OD_CMD_CANCEL, "cancel", command_cancel},       {OD_CMD_STATUS, "status", command_status},
     {OD_CMD_SNAPSHOT, "snapshot", command_snapshot}, {OD_CMD_GC, "gc", command_gc},
-    {OD_CMD_STORAGE, "storage", command_storage},
+    {OD_CMD_STORAGE, "storage", command_storage},    {OD_CMD_VGI_SERVE, "vgi-serve", command_vgi_serve},
 };
 
 /* What the process was started with, for SIGHUP. */

@@ -166,7 +166,9 @@ class Checker:
         elif self.file.startswith("ext/") and (self.root / "ext" / include.name).exists():
             self.check_ext(include)
         elif (self.root / "include" / include.name).exists():
-            if not self.file.startswith(("src/storage/store/", "src/storage/store.h", "ext/", *DOORS)):
+            if not self.file.startswith(
+                ("src/storage/store/", "src/storage/store.h", "src/vgi/worker/", "ext/", *DOORS)
+            ):
                 self.fail(include.line, "door", f'"{include.name}" is the storage\'s door: for ext, fuse and cli')
         elif not (self.file.startswith(DOORS) and (self.root / include.name).exists()):
             self.fail(include.line, "root", f'"{include.name}" is not found from the source root')

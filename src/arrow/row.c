@@ -4,6 +4,7 @@
 
 #include <nanoarrow/nanoarrow.h>
 
+#include "arrow/row_internal.h"
 #include "arrow/schema.h"
 #include "base/alloc.h"
 #include "base/banned.h"
@@ -130,12 +131,12 @@ void od_row_large_binary(od_row *row, const char *name, od_row_null null, od_sli
     put_bytes(row, name, null, "Z", value);
 }
 
-static ArrowErrorCode fill_symbol(row_column *column, od_slice value)
+static ArrowErrorCode fill_dictionary(row_column *column, const char *index, const char *format, od_slice value)
 {
-    NANOARROW_RETURN_NOT_OK(ArrowSchemaSetFormat(&column->schema, "s"));
+    NANOARROW_RETURN_NOT_OK(ArrowSchemaSetFormat(&column->schema, index));
     NANOARROW_RETURN_NOT_OK(ArrowSchemaAllocateDictionary(&column->schema));
     ArrowSchemaInit(column->schema.dictionary);
-    NANOARROW_RETURN_NOT_OK(ArrowSchemaSetFormat(column->schema.dictionary, "u"));
+    NANOARROW_RETURN_NOT_OK(ArrowSchemaSetFormat(column->schema.dictionary, format));
     NANOARROW_RETURN_NOT_OK(ArrowArrayInitFromSchema(&column->array, &column->schema, NULL));
     NANOARROW_RETURN_NOT_OK(ArrowArrayStartAppending(&column->array));
     if (value.data == NULL)
@@ -144,13 +145,24 @@ static ArrowErrorCode fill_symbol(row_column *column, od_slice value)
     return ArrowArrayAppendInt(&column->array, 0);
 }
 
-void od_row_symbol(od_row *row, const char *name, od_row_null null, od_slice value)
+static void put_dictionary(od_row *row, const char *name, od_row_null null, const char *index, const char *format,
+                           od_slice value)
 {
     row_column *column = begin(row, name, null);
     if (column == NULL)
         return;
-    row->failed = fill_symbol(column, value);
+    row->failed = fill_dictionary(column, index, format, value);
     end(row, column);
+}
+
+void od_row_symbol(od_row *row, const char *name, od_row_null null, od_slice value)
+{
+    put_dictionary(row, name, null, "s", "u", value);
+}
+
+void od_row_shared_binary(od_row *row, const char *name, od_row_null null, od_slice value)
+{
+    put_dictionary(row, name, null, "i", "z", value);
 }
 
 void od_row_bool(od_row *row, const char *name, bool value)
@@ -173,6 +185,17 @@ void od_row_int64(od_row *row, const char *name, od_row_null null, const int64_t
     if (row->failed == NANOARROW_OK)
         row->failed =
             value != NULL ? ArrowArrayAppendInt(&column->array, *value) : ArrowArrayAppendNull(&column->array, 1);
+    end(row, column);
+}
+
+void od_row_int32(od_row *row, const char *name, od_row_null null, int32_t value)
+{
+    row_column *column = begin(row, name, null);
+    if (column == NULL)
+        return;
+    row->failed = start(column, "i", NULL);
+    if (row->failed == NANOARROW_OK)
+        row->failed = ArrowArrayAppendInt(&column->array, value);
     end(row, column);
 }
 
@@ -202,12 +225,25 @@ void od_row_text_list(od_row *row, const char *name, od_row_null null, const od_
 
 void od_row_binary_list(od_row *row, const char *name, od_row_null null, const od_slice *items, size_t count)
 {
-    put_list(row, name, null, "Z", items, NULL, count);
+    put_list(row, name, null, "z", items, NULL, count);
 }
 
 void od_row_int64_list(od_row *row, const char *name, od_row_null null, const int64_t *items, size_t count)
 {
     put_list(row, name, null, "l", NULL, items, count);
+}
+
+void od_row_int32_list(od_row *row, const char *name, od_row_null null, const int32_t *items, size_t count)
+{
+    row_column *column = begin(row, name, null);
+    if (column == NULL)
+        return;
+    row->failed = start(column, "+l", "i");
+    for (size_t i = 0; i < count && row->failed == NANOARROW_OK; i++)
+        row->failed = ArrowArrayAppendInt(column->array.children[0], items[i]);
+    if (row->failed == NANOARROW_OK)
+        row->failed = ArrowArrayFinishElement(&column->array);
+    end(row, column);
 }
 
 void od_row_array(od_row *row, const char *name, const struct ArrowSchema *schema, struct ArrowArray *array)
@@ -226,6 +262,76 @@ void od_row_array(od_row *row, const char *name, const struct ArrowSchema *schem
         row->failed = ArrowSchemaSetName(&column->schema, name);
     if (row->failed == NANOARROW_OK && taken.length != 1)
         row->failed = EINVAL;
+}
+
+/* Takes SCHEMA and, of what was appended, ARRAY; MADE: how that went. */
+static void put_made(od_row *row, const char *name, od_row_null null, struct ArrowSchema *schema,
+                     struct ArrowArray *array, ArrowErrorCode made)
+{
+    if (row->failed == NANOARROW_OK)
+        row->failed = made;
+    if (row->failed == NANOARROW_OK)
+        row->failed = ArrowArrayFinishBuildingDefault(array, NULL);
+    if (null == OD_ROW_NOT_NULL)
+        schema->flags &= ~ARROW_FLAG_NULLABLE;
+    if (row->failed == NANOARROW_OK)
+        od_row_array(row, name, schema, array);
+    if (array->release != NULL)
+        ArrowArrayRelease(array);
+    if (schema->release != NULL)
+        ArrowSchemaRelease(schema);
+}
+
+void od_row_text_map(od_row *row, const char *name, od_row_null null, const od_ipc_pair *items, size_t count)
+{
+    struct ArrowSchema schema;
+    struct ArrowArray array = {0};
+    ArrowErrorCode rc = od_row_type_make("{!uu", &schema);
+
+    if (rc == NANOARROW_OK)
+        rc = ArrowArrayInitFromSchema(&array, &schema, NULL);
+    if (rc == NANOARROW_OK)
+        rc = ArrowArrayStartAppending(&array);
+    for (size_t i = 0; i < count && rc == NANOARROW_OK; i++) {
+        struct ArrowArray *entry = array.children[0];
+
+        rc = append_bytes(entry->children[0], items[i].key);
+        if (rc == NANOARROW_OK)
+            rc = append_bytes(entry->children[1], items[i].value);
+        if (rc == NANOARROW_OK)
+            rc = ArrowArrayFinishElement(entry);
+    }
+    if (rc == NANOARROW_OK)
+        rc = ArrowArrayFinishElement(&array);
+    put_made(row, name, null, &schema, &array, rc);
+}
+
+void od_row_blank(od_row *row, const char *name, od_row_null null, const char *type)
+{
+    struct ArrowSchema schema;
+    struct ArrowArray array = {0};
+    ArrowErrorCode rc = od_row_type_make(type, &schema);
+
+    if (rc == NANOARROW_OK)
+        rc = ArrowArrayInitFromSchema(&array, &schema, NULL);
+    if (rc == NANOARROW_OK)
+        rc = ArrowArrayStartAppending(&array);
+    /* An index of nothing has something to point to. */
+    if (rc == NANOARROW_OK && null == OD_ROW_NOT_NULL && array.dictionary != NULL)
+        rc = ArrowArrayAppendEmpty(array.dictionary, 1);
+    if (rc == NANOARROW_OK)
+        rc = null == OD_ROW_NOT_NULL ? ArrowArrayAppendEmpty(&array, 1) : ArrowArrayAppendNull(&array, 1);
+    put_made(row, name, null, &schema, &array, rc);
+}
+
+bool od_row_has(const od_row *row, const char *name)
+{
+    const row_column *columns = (const row_column *)(const void *)row->columns.data;
+
+    for (size_t i = 0; i < row->columns.len / sizeof *columns; i++)
+        if (columns[i].schema.name != NULL && strcmp(columns[i].schema.name, name) == 0)
+            return true;
+    return false;
 }
 
 void od_row_empty_struct(od_row *row, const char *name)

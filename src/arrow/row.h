@@ -22,15 +22,26 @@ void od_row_binary(od_row *row, const char *name, od_row_null null, od_slice val
 void od_row_large_binary(od_row *row, const char *name, od_row_null null, od_slice value);
 /* A dictionary<int16, utf8> of one value. */
 void od_row_symbol(od_row *row, const char *name, od_row_null null, od_slice value);
+/* A dictionary<int32, binary> of one value. */
+void od_row_shared_binary(od_row *row, const char *name, od_row_null null, od_slice value);
 void od_row_bool(od_row *row, const char *name, bool value);                              /* not null */
 void od_row_int64(od_row *row, const char *name, od_row_null null, const int64_t *value); /* NULL: a null */
+void od_row_int32(od_row *row, const char *name, od_row_null null, int32_t value);
 /* Lists. COUNT items; ITEMS NULL: a null list. */
 void od_row_text_list(od_row *row, const char *name, od_row_null null, const od_slice *items, size_t count);
 void od_row_binary_list(od_row *row, const char *name, od_row_null null, const od_slice *items, size_t count);
 void od_row_int64_list(od_row *row, const char *name, od_row_null null, const int64_t *items, size_t count);
+void od_row_int32_list(od_row *row, const char *name, od_row_null null, const int32_t *items, size_t count);
 /* A column of one value that the caller has: SCHEMA is copied (but for its name: NAME), ARRAY is taken (its release becomes NULL, on
  * failure too). */
 void od_row_array(od_row *row, const char *name, const struct ArrowSchema *schema, struct ArrowArray *array);
+/* A map<utf8, utf8>; a key is not null. */
+void od_row_text_map(od_row *row, const char *name, od_row_null null, const od_ipc_pair *items, size_t count);
+/* A column of TYPE that says nothing: a null if it may be one, else no items, no bytes, 0 or false. TYPE is a letter of the C data
+ * interface (b c s i l C S I L f g u U z Z), "@" a timestamp in UTC, "[T" a list, "{KV" a map, "<IT" a dictionary of indices I,
+ * "(name:T,name:T)" a struct; "!T" is not null. */
+void od_row_blank(od_row *row, const char *name, od_row_null null, const char *type);
+bool od_row_has(const od_row *row, const char *name);
 /* A struct without fields. */
 void od_row_empty_struct(od_row *row, const char *name);
 /* As od_row_text, not null, but as the first column. */

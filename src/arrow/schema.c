@@ -33,6 +33,21 @@ od_code od_schema_copy(const struct ArrowSchema *schema, struct ArrowSchema *out
     return made(ArrowSchemaDeepCopy(schema, out), err);
 }
 
+od_code od_schema_empty_array(const struct ArrowSchema *schema, struct ArrowArray *out, od_error *err)
+{
+    ArrowErrorCode na = ArrowArrayInitFromSchema(out, schema, NULL);
+    if (na != NANOARROW_OK) {
+        out->release = NULL;
+        return made(na, err);
+    }
+    na = ArrowArrayStartAppending(out);
+    if (na == NANOARROW_OK)
+        na = ArrowArrayFinishBuildingDefault(out, NULL);
+    if (na != NANOARROW_OK)
+        ArrowArrayRelease(out);
+    return made(na, err);
+}
+
 od_code od_schema_rename(struct ArrowSchema *field, const char *name, od_error *err)
 {
     return made(ArrowSchemaSetName(field, name), err);

@@ -19,6 +19,8 @@ OD_MUST_CHECK od_code od_schema_rename(struct ArrowSchema *field, const char *na
 bool od_schema_same(const struct ArrowSchema *a, const struct ArrowSchema *b);
 /* Adds or replaces one entry of FIELD's metadata; FIELD was made by one of the above. */
 OD_MUST_CHECK od_code od_schema_set_metadata(struct ArrowSchema *field, const char *key, od_slice value, od_error *err);
+/* Makes OUT an array of SCHEMA without rows. */
+OD_MUST_CHECK od_code od_schema_empty_array(const struct ArrowSchema *schema, struct ArrowArray *out, od_error *err);
 /* Releases SCHEMA unless it is empty (its release NULL). */
 void od_schema_release(struct ArrowSchema *schema);
 

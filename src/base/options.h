@@ -30,7 +30,8 @@ enum {
     OD_CMD_STATUS = 1 << 5,
     OD_CMD_SNAPSHOT = 1 << 6,
     OD_CMD_GC = 1 << 7,
-    OD_CMD_STORAGE = 1 << 8
+    OD_CMD_STORAGE = 1 << 8,
+    OD_CMD_VGI_SERVE = 1 << 9
 };
 
 /* OD_OPT_MAX_IN_FLIGHT and so on. */

@@ -14,7 +14,7 @@ import pytest
 import services
 
 ENDLESS = "SELECT count(*) FROM range(10000000000) a, range(1000) b WHERE a.range + b.range = -1"
-COMMANDS = ["serve", "gateway", "worker", "query", "cancel", "status", "snapshot", "gc", "storage"]
+COMMANDS = ["serve", "gateway", "worker", "query", "cancel", "status", "snapshot", "gc", "storage", "vgi-serve"]
 
 
 def query(server, sql, *options, **kw):

@@ -3,7 +3,6 @@
 #include "arrow/schema.h"
 #include "base/alloc.h"
 #include "vgi/client/bound.h"
-#include "vgi/client/request.h"
 
 #include "base/banned.h"
 

@@ -4,17 +4,11 @@
 
 #include "base/banned.h"
 
-/* Newest first: they are tried in this order. */
-static const od_vgi_dialect dialects[] = {
-    {.version = "2.2.0",
-     .protocol = "vgi.v2",
-     .paths = true,
-     .nulls = true,
-     .symbols = true,
-     .reads_after_failure = true,
-     .expressions = true},
-    {.version = "1.3.0"},
-};
+od_code od_vgi_values_write(od_vgi_values *values, od_msg **out, od_error *err)
+{
+    *out = NULL;
+    return values != NULL ? od_vgi_batch_write(&values->schema, &values->array, out, err) : OD_OK;
+}
 
 od_code od_vgi_request_make(const od_vgi_dialect *dialect, const char *method, od_row *row, od_msg **out, od_error *err)
 {
@@ -133,15 +127,14 @@ static od_code probe(od_vgi *vgi, od_vgi_interrupt interrupt, const od_vgi_diale
 
 od_code od_vgi_dialect_of(od_vgi *vgi, od_vgi_interrupt interrupt, const od_vgi_dialect **out, od_error *err)
 {
-    size_t n = sizeof dialects / sizeof dialects[0];
     od_code rc = OD_E_PROTOCOL;
 
     *out = atomic_load(&vgi->dialect);
-    for (size_t i = 0; i < n && *out == NULL && rc == OD_E_PROTOCOL; i++) {
-        rc = probe(vgi, interrupt, &dialects[i], err);
+    for (size_t i = 0; i < OD_VGI_DIALECTS && *out == NULL && rc == OD_E_PROTOCOL; i++) {
+        rc = probe(vgi, interrupt, &od_vgi_dialects[i], err);
         /* A worker may refuse to list its catalogs in its own words: it has understood, then. */
         if (rc == OD_OK || rc == OD_E_UNKNOWN || rc == OD_E_NOT_IMPLEMENTED)
-            *out = &dialects[i];
+            *out = &od_vgi_dialects[i];
     }
     if (*out == NULL)
         return rc;

@@ -1,6 +1,6 @@
 /* The methods that tell about catalogs. */
+#include "vgi/client/client_internal.h"
 #include "vgi/client/decode.h"
-#include "vgi/client/request.h"
 
 #include "base/banned.h"
 

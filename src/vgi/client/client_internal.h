@@ -11,20 +11,10 @@
 #include "base/secret.h"
 #include "http/fetch.h"
 #include "vgi/client.h"
+#include "vgi/wire.h"
 
 /* No message of a worker's has a larger body. */
 #define OD_VGI_MAX_BODY ((size_t)512 << 20)
-
-/* What differs between the protocol's generations. */
-typedef struct {
-    const char *version;      /* of vgi_rpc.protocol_version */
-    const char *protocol;     /* of vgi_rpc.protocol; NULL: none is sent */
-    bool paths;               /* schemas are named by lists */
-    bool nulls;               /* absent bytes are null, not empty */
-    bool symbols;             /* top-level enumerations are dictionaries */
-    bool reads_after_failure; /* after a failed init the input stream is still read */
-    bool expressions;         /* filters are trees of expressions */
-} od_vgi_dialect;
 
 typedef struct od_vgi_session {
     od_vgi_link *link;
@@ -101,6 +91,8 @@ OD_MUST_CHECK od_code od_vgi_post(od_vgi *vgi, const od_vgi_dialect *dialect, co
 /* The dialect that the worker speaks; asks it at first. */
 OD_MUST_CHECK od_code od_vgi_dialect_of(od_vgi *vgi, od_vgi_interrupt interrupt, const od_vgi_dialect **out,
                                         od_error *err);
+/* VALUES as a stream of a batch, moved out of; *OUT NULL: there are none. */
+OD_MUST_CHECK od_code od_vgi_values_write(od_vgi_values *values, od_msg **out, od_error *err);
 /* The request stream of METHOD; ROW is empty afterwards. */
 OD_MUST_CHECK od_code od_vgi_request_make(const od_vgi_dialect *dialect, const char *method, od_row *row, od_msg **out,
                                           od_error *err);

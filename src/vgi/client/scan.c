@@ -4,7 +4,6 @@
 #include "arrow/schema.h"
 #include "base/alloc.h"
 #include "vgi/client/filter.h"
-#include "vgi/client/request.h"
 #include "vgi/client/scan_internal.h"
 
 #include "base/banned.h"

@@ -1,7 +1,6 @@
 /* Rows over HTTP: each answer has a batch, and a cursor for the next request if there is more. */
 #include <string.h>
 
-#include "vgi/client/request.h"
 #include "vgi/client/scan_internal.h"
 
 #include "base/banned.h"

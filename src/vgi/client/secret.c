@@ -2,8 +2,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "vgi/client/client_internal.h"
 #include "vgi/client/decode.h"
-#include "vgi/client/request.h"
 
 #include "base/banned.h"
 

@@ -396,7 +396,7 @@ static void test_wrong_usage_is_explained(void **state)
         {{OD_CMD_SERVE, {"--zzzzzz"}, {0}}, "unknown option '--zzzzzz'; 'openduck serve --help' lists them"},
         {{OD_CMD_SERVE, {"--=x"}, {0}}, "unknown option '--'; 'openduck serve --help' lists them"},
         {{OD_CMD_STATUS, {"--db", "x"}, {0}},
-         "'status' does not take option '--db', which is for serve, gateway, worker, query"},
+         "'status' does not take option '--db', which is for serve, gateway, worker, query, vgi-serve"},
         {{OD_CMD_SERVE, {"-phunter2"}, {0}}, "unknown option '-p'; options are long, as in '--listen'"},
         {{OD_CMD_SERVE, {"--listen"}, {0}}, "option '--listen' needs a value: HOST:PORT"},
         {{OD_CMD_SERVE, {"--listen", "--read-only"}, {0}}, "option '--listen' needs a value: HOST:PORT"},

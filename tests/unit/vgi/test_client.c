@@ -13,7 +13,7 @@
 #include "base/alloc.h"
 #include "vgi/client/decode.h"
 #include "vgi/client/filter.h"
-#include "vgi/client/request.h"
+#include "vgi/wire.h"
 
 static const od_vgi_dialect newer = {.paths = true, .nulls = true, .expressions = true};
 static const od_vgi_dialect older = {.version = "1.3.0"};

@@ -1,6 +1,17 @@
-#include "vgi/client/request.h"
+#include "vgi/wire.h"
 
 #include "base/banned.h"
+
+const od_vgi_dialect od_vgi_dialects[OD_VGI_DIALECTS] = {
+    {.version = "2.2.0",
+     .protocol = "vgi.v2",
+     .paths = true,
+     .nulls = true,
+     .symbols = true,
+     .reads_after_failure = true,
+     .expressions = true},
+    {.version = "1.3.0"},
+};
 
 od_slice od_vgi_absent(const od_vgi_dialect *dialect)
 {
@@ -46,16 +57,16 @@ od_code od_vgi_put_request(od_row *row, od_row *record, od_error *err)
     return OD_OK;
 }
 
-od_code od_vgi_values_write(od_vgi_values *values, od_msg **out, od_error *err)
+od_code od_vgi_batch_write(const struct ArrowSchema *schema, struct ArrowArray *array, od_msg **out, od_error *err)
 {
     od_ipc_writer *writer = NULL;
     od_code rc = OD_OK;
 
     *out = NULL;
-    if (values == NULL || values->array.release == NULL || values->schema.n_children == 0)
+    if (array->release == NULL || schema->n_children == 0)
         return OD_OK;
-    OD_TRY(od_ipc_writer_create(&values->schema, &writer, err));
-    OD_TRY(od_ipc_writer_add(writer, &values->array, err));
+    OD_TRY(od_ipc_writer_create(schema, &writer, err));
+    OD_TRY(od_ipc_writer_add(writer, array, err));
     OD_TRY(od_ipc_writer_flush(writer, out, err));
 out:
     od_ipc_writer_free(writer);

@@ -1,0 +1,230 @@
+/* What a worker has: kept, found, and given up. */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "arrow/schema.h"
+#include "base/alloc.h"
+#include "vgi/worker/worker_internal.h"
+
+#include "base/banned.h"
+
+/* ---- errors ---- */
+
+od_vgiw_code vgiw_fail(od_vgiw_error *out, const od_error *err)
+{
+    od_vgiw_code code = OD_VGIW_FAILED;
+
+    switch (err->code) {
+    case OD_OK:
+        return OD_VGIW_OK;
+    case OD_E_INVALID:
+        code = OD_VGIW_INVALID;
+        break;
+    case OD_E_NOT_FOUND:
+        code = OD_VGIW_NOT_FOUND;
+        break;
+    case OD_E_EXISTS:
+        code = OD_VGIW_EXISTS;
+        break;
+    case OD_E_IO:
+    case OD_E_CONNECTION_LOST:
+    case OD_E_UNAVAILABLE:
+        code = OD_VGIW_IO;
+        break;
+    case OD_E_NO_MEMORY:
+        code = OD_VGIW_NO_MEMORY;
+        break;
+    case OD_E_PROTOCOL:
+    case OD_E_CORRUPT:
+    case OD_E_TOO_LARGE:
+        code = OD_VGIW_PROTOCOL;
+        break;
+    default:
+        break;
+    }
+    if (out != NULL) {
+        out->code = code;
+        snprintf(out->message, sizeof out->message, "%s", err->message);
+    }
+    return code;
+}
+
+od_code vgiw_failed(od_error *out, od_vgiw_code code, const od_vgiw_error *err)
+{
+    const char *text = err->message[0] != '\0' ? err->message : "the worker's function failed";
+
+    switch (code) {
+    case OD_VGIW_OK:
+        return OD_OK;
+    case OD_VGIW_INVALID:
+        return od_fail(out, OD_E_INVALID, "%s", text);
+    case OD_VGIW_NOT_FOUND:
+        return od_fail(out, OD_E_NOT_FOUND, "%s", text);
+    case OD_VGIW_EXISTS:
+        return od_fail(out, OD_E_EXISTS, "%s", text);
+    case OD_VGIW_IO:
+        return od_fail(out, OD_E_IO, "%s", text);
+    case OD_VGIW_NO_MEMORY:
+        return od_fail(out, OD_E_NO_MEMORY, "%s", text);
+    case OD_VGIW_PROTOCOL:
+    case OD_VGIW_FAILED:
+    default:
+        return od_fail(out, OD_E_UNKNOWN, "%s", text);
+    }
+}
+
+/* ---- finding ---- */
+
+static bool named(const char *a, const char *b)
+{
+    return strcasecmp(a, b) == 0;
+}
+
+const vgiw_schema *vgiw_find_schema(const od_vgiw *worker, const char *name)
+{
+    const vgiw_schema *schemas = worker->schemas.items;
+
+    for (size_t i = 0; i < worker->schemas.count; i++)
+        if (named(schemas[i].name, name))
+            return &schemas[i];
+    return NULL;
+}
+
+const vgiw_table *vgiw_find_table(const od_vgiw *worker, const char *schema, const char *name)
+{
+    const vgiw_table *tables = worker->tables.items;
+
+    for (size_t i = 0; i < worker->tables.count; i++)
+        if (named(tables[i].name, name) && named(tables[i].schema, schema))
+            return &tables[i];
+    return NULL;
+}
+
+const vgiw_function *vgiw_find_function(const od_vgiw *worker, const char *schema, const char *name)
+{
+    const vgiw_function *functions = worker->functions.items, *found = NULL;
+
+    for (size_t i = 0; i < worker->functions.count; i++) {
+        if (!named(functions[i].name, name) || (schema != NULL && !named(functions[i].schema, schema)))
+            continue;
+        if (schema != NULL || named(functions[i].schema, worker->default_schema))
+            return &functions[i];
+        if (found == NULL)
+            found = &functions[i];
+    }
+    return found;
+}
+
+/* ---- its life ---- */
+
+static void free_texts(char **texts, size_t count)
+{
+    for (size_t i = 0; texts != NULL && i < count; i++)
+        od_free(texts[i]);
+    od_free((void *)texts);
+}
+
+void vgiw_companion_release(vgiw_companion *companion)
+{
+    od_free(companion->alias);
+    od_free(companion->target);
+    od_free(companion->db_type);
+    od_free(companion->secret_ref);
+    for (size_t i = 0; companion->options != NULL && i < companion->option_count; i++) {
+        od_free((char *)(uintptr_t)companion->options[i].key);
+        od_free((char *)(uintptr_t)companion->options[i].value);
+    }
+    od_free(companion->options);
+}
+
+void vgiw_schema_release(vgiw_schema *schema)
+{
+    od_free(schema->name);
+    od_free(schema->comment);
+}
+
+void vgiw_function_release(vgiw_function *function)
+{
+    od_free(function->schema);
+    od_free(function->name);
+    od_free(function->comment);
+    od_schema_release(&function->parameters);
+}
+
+static void branch_release(vgiw_branch *branch)
+{
+    od_free(branch->source_table);
+    od_free(branch->source_catalog);
+    od_free(branch->source_schema);
+    od_free(branch->format);
+    od_free(branch->function);
+    od_free(branch->function_schema);
+    od_free(branch->filter);
+    free_texts(branch->locations, branch->location_count);
+    od_buf_release(&branch->arguments);
+}
+
+void vgiw_table_release(vgiw_table *table)
+{
+    od_free(table->schema);
+    od_free(table->name);
+    od_free(table->comment);
+    od_schema_release(&table->columns);
+    for (size_t i = 0; table->branches != NULL && i < table->branch_count; i++)
+        branch_release(&table->branches[i]);
+    od_free(table->branches);
+    free_texts(table->extensions, table->extension_count);
+}
+
+od_vgiw_code od_vgiw_create(const od_vgiw_catalog *catalog, od_vgiw **out, od_vgiw_error *err)
+{
+    od_error why = {.code = OD_OK};
+    od_vgiw *worker = NULL;
+    od_code rc = OD_OK;
+
+    *out = NULL;
+    if (catalog->name == NULL || catalog->name[0] == '\0') {
+        (void)od_fail(&why, OD_E_INVALID, "a catalog needs a name");
+        return vgiw_fail(err, &why);
+    }
+    worker = od_calloc(1, sizeof *worker);
+    if (worker == NULL)
+        OD_TRY(od_fail(&why, OD_E_NO_MEMORY, "out of memory"));
+    worker->name = od_strdup(catalog->name);
+    worker->comment = od_strdup(catalog->comment);
+    worker->default_schema = od_strdup(catalog->default_schema != NULL ? catalog->default_schema : "main");
+    if (worker->name == NULL || worker->default_schema == NULL || (catalog->comment != NULL && worker->comment == NULL))
+        OD_TRY(od_fail(&why, OD_E_NO_MEMORY, "out of memory"));
+    OD_TRY(od_buf_printf(&worker->attach, &why, "openduck:%s", worker->name));
+    if (od_vgiw_add_schema(worker, worker->default_schema, NULL, err) != OD_VGIW_OK)
+        OD_TRY(od_fail(&why, OD_E_NO_MEMORY, "out of memory"));
+    *out = worker;
+    worker = NULL;
+out:
+    od_vgiw_free(worker);
+    return rc == OD_OK ? OD_VGIW_OK : vgiw_fail(err, &why);
+}
+
+void od_vgiw_free(od_vgiw *worker)
+{
+    if (worker == NULL)
+        return;
+    for (size_t i = 0; i < worker->companions.count; i++)
+        vgiw_companion_release((vgiw_companion *)worker->companions.items + i);
+    for (size_t i = 0; i < worker->schemas.count; i++)
+        vgiw_schema_release((vgiw_schema *)worker->schemas.items + i);
+    for (size_t i = 0; i < worker->functions.count; i++)
+        vgiw_function_release((vgiw_function *)worker->functions.items + i);
+    for (size_t i = 0; i < worker->tables.count; i++)
+        vgiw_table_release((vgiw_table *)worker->tables.items + i);
+    od_free(worker->companions.items);
+    od_free(worker->schemas.items);
+    od_free(worker->functions.items);
+    od_free(worker->tables.items);
+    od_buf_release(&worker->attach);
+    od_free(worker->name);
+    od_free(worker->comment);
+    od_free(worker->default_schema);
+    od_free(worker);
+}

@@ -1,0 +1,52 @@
+/* vgi/worker/encode.h: what a worker has, as records of the protocol. Pure. */
+#ifndef OD_VGI_WORKER_ENCODE_H
+#define OD_VGI_WORKER_ENCODE_H
+
+#include "vgi/wire.h"
+#include "vgi/worker/worker_internal.h"
+
+/* A record is filled column by column in a row; what the tables of encode.c have beyond that is then added, and says nothing. */
+typedef enum {
+    VGIW_CATALOG_INFO,
+    VGIW_ATTACH_RESULT,
+    VGIW_COMPANION_INFO,
+    VGIW_SCHEMA_INFO,
+    VGIW_TABLE_INFO,
+    VGIW_FUNCTION_INFO,
+    VGIW_BRANCH_INFO,
+    VGIW_BRANCHES_RESULT,
+    VGIW_SCAN_FUNCTION_RESULT,
+    VGIW_BIND_RESPONSE,
+    VGIW_INIT_RESPONSE,
+    VGIW_CARDINALITY,
+    VGIW_RECORDS
+} vgiw_record;
+
+/* Adds what ROW, a record of KIND, lacks. */
+void vgiw_complete(const od_vgi_dialect *dialect, vgiw_record kind, od_row *row);
+
+/* A list of records that is made. Zero-initialise, release. */
+typedef struct {
+    od_buf items; /* od_msg * */
+} vgiw_records;
+
+void vgiw_records_release(vgiw_records *records);
+/* Completes ROW and takes it as a record of its own; the row is empty afterwards. */
+OD_MUST_CHECK od_code vgiw_records_add(vgiw_records *records, const od_vgi_dialect *dialect, vgiw_record kind,
+                                       od_row *row, od_error *err);
+/* Makes them the column NAME of ROW. */
+OD_MUST_CHECK od_code vgiw_records_put(const vgiw_records *records, od_row *row, const char *name, od_error *err);
+
+/* Each fills ROW, which is empty, with a record. */
+OD_MUST_CHECK od_code vgiw_put_attached(const od_vgi_dialect *dialect, const od_vgiw *worker, od_row *row,
+                                        od_error *err);
+void vgiw_put_schema(const od_vgi_dialect *dialect, const od_vgiw *worker, const vgiw_schema *schema, od_row *row);
+OD_MUST_CHECK od_code vgiw_put_table(const od_vgi_dialect *dialect, const vgiw_table *table, od_row *row,
+                                     od_error *err);
+OD_MUST_CHECK od_code vgiw_put_function(const od_vgi_dialect *dialect, const vgiw_function *function, od_row *row,
+                                        od_error *err);
+/* The branches of TABLE, with their filters as they are now. */
+OD_MUST_CHECK od_code vgiw_put_branches(const od_vgi_dialect *dialect, const vgiw_table *table, od_row *row,
+                                        od_error *err);
+
+#endif

@@ -1,0 +1,132 @@
+/* A scan over descriptors: a header, then a batch for each tick. */
+#include <string.h>
+
+#include "arrow/ipc_write.h"
+#include "arrow/schema.h"
+#include "vgi/worker/call.h"
+
+#include "base/banned.h"
+
+typedef struct {
+    vgiw_peer *peer;
+    vgiw_rows *rows;
+    od_ipc_writer *writer;
+    unsigned begin; /* OD_IPC_PART_SCHEMA until it is written */
+    bool over;
+} output;
+
+static od_code flush(output *o, unsigned parts, od_error *err)
+{
+    od_msg *msg;
+    od_code rc = od_ipc_writer_flush_part(o->writer, o->begin | parts, &msg, err);
+
+    if (rc != OD_OK)
+        return rc;
+    o->begin = 0;
+    rc = vgiw_peer_write(o->peer, od_vgi_msg_bytes(msg), err);
+    od_msg_unref(msg);
+    return rc;
+}
+
+/* WHY, as a batch without rows of the output's schema. */
+static od_code complain(output *o, const od_error *why, od_error *err)
+{
+    vgiw_complaint complaint = {.count = 0};
+    struct ArrowArray empty = {0};
+    od_code rc;
+
+    OD_TRY(vgiw_complaint_make(why, NULL, &complaint, err));
+    OD_TRY(od_schema_empty_array(vgiw_rows_schema(o->rows), &empty, err));
+    OD_TRY(od_ipc_writer_add_with(o->writer, &empty, complaint.pairs, complaint.count, err));
+    OD_TRY(flush(o, OD_IPC_PART_END, err));
+out:
+    vgiw_complaint_release(&complaint);
+    return rc;
+}
+
+/* One batch, or the end. */
+static od_code give(output *o, od_error *err)
+{
+    struct ArrowArray array;
+    od_error why = {.code = OD_OK};
+    od_code rc = vgiw_rows_next(o->rows, &array, &why);
+
+    if (rc == OD_OK && array.release != NULL) {
+        rc = od_ipc_writer_add(o->writer, &array, &why);
+        if (rc == OD_OK)
+            return flush(o, 0, err);
+    }
+    o->over = true;
+    return rc == OD_OK ? flush(o, OD_IPC_PART_END, err) : complain(o, &why, err);
+}
+
+/* Reads the input to its end; answers until the output has ended. */
+static od_code pump(output *o, od_error *err)
+{
+    bool more, cancel;
+    od_code rc;
+
+    OD_TRY(vgiw_peer_begin_ticks(o->peer, err));
+    for (;;) {
+        OD_TRY(vgiw_peer_tick(o->peer, &more, &cancel, err));
+        if (!more)
+            break;
+        if (o->over)
+            continue;
+        if (cancel) {
+            o->over = true;
+            OD_TRY(flush(o, OD_IPC_PART_END, err));
+        } else {
+            OD_TRY(give(o, err));
+        }
+    }
+    if (!o->over)
+        OD_TRY(flush(o, OD_IPC_PART_END, err));
+out:
+    return rc;
+}
+
+/* A client of the newer generation sends its input whatever became of the scan. */
+static od_code refuse(vgiw_peer *peer, const od_vgi_dialect *dialect, const od_error *why, od_error *err)
+{
+    od_msg *msg = NULL;
+    bool more = true, cancel;
+    od_code rc;
+
+    OD_TRY(vgiw_refusal(why, NULL, &msg, err));
+    OD_TRY(vgiw_peer_write(peer, od_vgi_msg_bytes(msg), err));
+    if (!dialect->reads_after_failure)
+        goto out;
+    OD_TRY(vgiw_peer_begin_ticks(peer, err));
+    while (more)
+        OD_TRY(vgiw_peer_tick(peer, &more, &cancel, err));
+out:
+    od_msg_unref(msg);
+    return rc;
+}
+
+od_code vgiw_scan(const od_vgiw *worker, vgiw_peer *peer, const od_vgi_dialect *dialect, const od_record *request,
+                  od_error *err)
+{
+    const vgiw_call call = {.worker = worker, .dialect = dialect, .request = request};
+    output o = {.peer = peer, .begin = OD_IPC_PART_SCHEMA};
+    od_error why = {.code = OD_OK};
+    od_msg *header = NULL;
+    od_code rc = vgiw_rows_open(&call, request, &o.rows, &why);
+
+    if (rc == OD_OK)
+        rc = od_ipc_writer_create(vgiw_rows_schema(o.rows), &o.writer, &why);
+    if (rc == OD_OK)
+        rc = vgiw_header(dialect, &header, &why);
+    if (rc != OD_OK) {
+        rc = refuse(peer, dialect, &why, err);
+        goto out;
+    }
+    OD_TRY(vgiw_peer_write(peer, od_vgi_msg_bytes(header), err));
+    OD_TRY(pump(&o, err));
+out:
+    od_ipc_writer_free(o.writer);
+    vgiw_rows_close(o.rows);
+    od_msg_unref(header);
+    return rc;
+}
