@@ -238,6 +238,7 @@ void PushdownFilters(ClientContext &context, LogicalGet &get, FunctionData *bind
 		return;
 	}
 	auto writer = ScanColumnWriter(get, bind);
+	auto zero_divisor = CurrentZeroDivisor(context);
 	idx_t total = 0;
 	for (auto &filter : bind.filters) {
 		total += filter.size();
@@ -247,7 +248,7 @@ void PushdownFilters(ClientContext &context, LogicalGet &get, FunctionData *bind
 	for (auto &filter : filters) {
 		string sql;
 		if (filter->IsVolatile() || filter->HasParameter() || filter->HasSubquery() ||
-		    !ExpressionToSql(*filter, writer, sql) || total + sql.size() > MAX_FILTER_SQL) {
+		    !ExpressionToSql(*filter, writer, sql, zero_divisor) || total + sql.size() > MAX_FILTER_SQL) {
 			rest.push_back(std::move(filter));
 			continue;
 		}

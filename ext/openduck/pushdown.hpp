@@ -24,13 +24,18 @@ bool IsComparable(const LogicalType &type, ExpressionType comparison);
 //! Writes a column reference; false if the column cannot be named.
 typedef std::function<bool(const Expression &ref, string &sql)> column_writer_t;
 
-//! EXPR as SQL. Only what means the same at the server: no settings, collations, time zones, parameters, nothing volatile
-//! and nothing that could fail on one side alone. False if any part of it is something else.
-bool ExpressionToSql(const Expression &expr, const column_writer_t &column, string &sql);
+//! What "/" and "%" of FLOATs and DOUBLEs give here for a divisor of zero (ieee_floating_point_ops).
+enum class ZeroDivisor : uint8_t { UNKNOWN, GIVES_INFINITY, GIVES_NULL };
+ZeroDivisor CurrentZeroDivisor(ClientContext &context);
 
-//! As ExpressionToSql, but also sums, differences and products, which may overflow: for what is computed for each row of a scan's
+//! EXPR as SQL. Only what means the same at the server: no settings but that of ZERO_DIVISOR, no collations, time zones, parameters,
+//! nothing volatile and nothing that could fail on one side alone. False if any part of it is something else.
+bool ExpressionToSql(const Expression &expr, const column_writer_t &column, string &sql,
+                     ZeroDivisor zero_divisor = ZeroDivisor::UNKNOWN);
+
+//! As ExpressionToSql, but also what may fail, as sums and casts that overflow: for what is computed for each row of a scan's
 //! result, here or there.
-bool ComputationToSql(const Expression &expr, const column_writer_t &column, string &sql);
+bool ComputationToSql(const Expression &expr, const column_writer_t &column, string &sql, ZeroDivisor zero_divisor);
 
 //! Puts what SOURCES has for the columns of table TABLE in their place. False if EXPRESSIONS name another table.
 bool ReplaceColumns(vector<unique_ptr<Expression>> &expressions, idx_t table,

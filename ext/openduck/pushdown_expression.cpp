@@ -3,197 +3,23 @@
 //===----------------------------------------------------------------------===//
 #include "openduck/pushdown.hpp"
 
-#include "duckdb/parser/keyword_helper.hpp"
+#include "openduck/pushdown_function.hpp"
+
+#include "duckdb/main/settings.hpp"
 #include "duckdb/planner/expression/list.hpp"
 #include "duckdb/planner/expression_iterator.hpp"
 
 namespace openduck {
 
+//! A longer division is not written with what it gives for a divisor of zero.
+static constexpr idx_t MAX_DIVISION = 2048;
+
 namespace {
-
-//! What a function of the list may be given.
-enum class Arguments : uint8_t {
-	TEXTS,        // VARCHARs
-	TEXT_PATTERN, // a VARCHAR, then constants
-	TEXT_NUMBERS, // a VARCHAR, then small constant integers
-	FLOATS,       // FLOATs or DOUBLEs
-	DATES,        // a DATE or TIMESTAMP
-	COMPARED,     // an INTERVAL or TIMETZ
-	STRUCT_FIELD  // a STRUCT, then a constant name
-};
-
-struct PushableFunction {
-	const char *name;
-	//! Written between two arguments; null: written as a call.
-	const char *infix;
-	Arguments arguments;
-};
-
-//! Deterministic, the same under all settings, and never failing on what their arguments may be.
-const PushableFunction FUNCTIONS[] = {
-    {"~~", "~~", Arguments::TEXTS},
-    {"!~~", "!~~", Arguments::TEXTS},
-    {"~~*", "~~*", Arguments::TEXTS},
-    {"!~~*", "!~~*", Arguments::TEXTS},
-    {"^@", "^@", Arguments::TEXTS},
-    {"||", "||", Arguments::TEXTS},
-    {"prefix", nullptr, Arguments::TEXTS},
-    {"suffix", nullptr, Arguments::TEXTS},
-    {"contains", nullptr, Arguments::TEXTS},
-    {"starts_with", nullptr, Arguments::TEXTS},
-    {"ends_with", nullptr, Arguments::TEXTS},
-    {"lower", nullptr, Arguments::TEXTS},
-    {"lcase", nullptr, Arguments::TEXTS},
-    {"upper", nullptr, Arguments::TEXTS},
-    {"ucase", nullptr, Arguments::TEXTS},
-    {"length", nullptr, Arguments::TEXTS},
-    {"len", nullptr, Arguments::TEXTS},
-    {"char_length", nullptr, Arguments::TEXTS},
-    {"character_length", nullptr, Arguments::TEXTS},
-    {"strlen", nullptr, Arguments::TEXTS},
-    {"trim", nullptr, Arguments::TEXTS},
-    {"ltrim", nullptr, Arguments::TEXTS},
-    {"rtrim", nullptr, Arguments::TEXTS},
-    {"reverse", nullptr, Arguments::TEXTS},
-    {"regexp_matches", nullptr, Arguments::TEXT_PATTERN},
-    {"regexp_full_match", nullptr, Arguments::TEXT_PATTERN},
-    {"substring", nullptr, Arguments::TEXT_NUMBERS},
-    {"substr", nullptr, Arguments::TEXT_NUMBERS},
-    {"left", nullptr, Arguments::TEXT_NUMBERS},
-    {"right", nullptr, Arguments::TEXT_NUMBERS},
-    {"+", "+", Arguments::FLOATS},
-    {"-", "-", Arguments::FLOATS},
-    {"*", "*", Arguments::FLOATS},
-    {"abs", nullptr, Arguments::FLOATS},
-    {"isnan", nullptr, Arguments::FLOATS},
-    {"isinf", nullptr, Arguments::FLOATS},
-    {"isfinite", nullptr, Arguments::FLOATS},
-    {"year", nullptr, Arguments::DATES},
-    {"month", nullptr, Arguments::DATES},
-    {"day", nullptr, Arguments::DATES},
-    {"dayofmonth", nullptr, Arguments::DATES},
-    {"quarter", nullptr, Arguments::DATES},
-    {"dayofweek", nullptr, Arguments::DATES},
-    // Around the sides of a join's equality.
-    {"normalized_interval", nullptr, Arguments::COMPARED},
-    {"timetz_byte_comparable", nullptr, Arguments::COMPARED},
-    {"struct_extract", nullptr, Arguments::STRUCT_FIELD},
-};
-
-const PushableFunction *FindFunction(const string &name) {
-	for (auto &function : FUNCTIONS) {
-		if (name == function.name) {
-			return &function;
-		}
-	}
-	return nullptr;
-}
-
-bool IsPlainText(const LogicalType &type) {
-	return type.id() == LogicalTypeId::VARCHAR && StringType::GetCollation(type).empty();
-}
-
-bool IsConstant(const Expression &expr) {
-	return expr.GetExpressionType() == ExpressionType::VALUE_CONSTANT;
-}
-
-bool IsSmallInteger(const Expression &expr) {
-	if (!IsConstant(expr) || !expr.return_type.IsIntegral()) {
-		return false;
-	}
-	auto &value = expr.Cast<BoundConstantExpression>().value;
-	Value number;
-	string error;
-	if (value.IsNull() || !value.DefaultTryCastAs(LogicalType::BIGINT, number, &error, true)) {
-		return false;
-	}
-	auto n = number.GetValue<int64_t>();
-	return n > -1000000 && n < 1000000;
-}
-
-bool ArgumentsFit(Arguments kind, const vector<unique_ptr<Expression>> &args) {
-	if (args.empty()) {
-		return false;
-	}
-	switch (kind) {
-	case Arguments::TEXTS:
-		for (auto &arg : args) {
-			if (!IsPlainText(arg->return_type)) {
-				return false;
-			}
-		}
-		return true;
-	case Arguments::TEXT_PATTERN:
-	case Arguments::TEXT_NUMBERS:
-		if (!IsPlainText(args[0]->return_type) || args.size() < 2) {
-			return false;
-		}
-		for (idx_t i = 1; i < args.size(); i++) {
-			if (kind == Arguments::TEXT_PATTERN ? !IsConstant(*args[i]) || !IsPlainText(args[i]->return_type)
-			                                    : !IsSmallInteger(*args[i])) {
-				return false;
-			}
-		}
-		return true;
-	case Arguments::FLOATS:
-		for (auto &arg : args) {
-			if (arg->return_type.id() != LogicalTypeId::FLOAT && arg->return_type.id() != LogicalTypeId::DOUBLE) {
-				return false;
-			}
-		}
-		return true;
-	case Arguments::DATES:
-		return args.size() == 1 && (args[0]->return_type.id() == LogicalTypeId::DATE ||
-		                            args[0]->return_type.id() == LogicalTypeId::TIMESTAMP);
-	case Arguments::COMPARED:
-		return args.size() == 1 && (args[0]->return_type.id() == LogicalTypeId::INTERVAL ||
-		                            args[0]->return_type.id() == LogicalTypeId::TIME_TZ);
-	default:
-		return args.size() == 2 && args[0]->return_type.id() == LogicalTypeId::STRUCT && IsConstant(*args[1]);
-	}
-}
-
-//! Casts that never fail and depend on no setting.
-bool IsSafeCast(const LogicalType &source, const LogicalType &target) {
-	auto to_text = IsPlainText(target);
-	switch (source.id()) {
-	case LogicalTypeId::ENUM:
-	case LogicalTypeId::BOOLEAN:
-	case LogicalTypeId::UUID:
-	case LogicalTypeId::DATE:
-		return to_text;
-	case LogicalTypeId::FLOAT:
-		return target.id() == LogicalTypeId::DOUBLE;
-	case LogicalTypeId::DECIMAL: {
-		if (target.id() != LogicalTypeId::DECIMAL) {
-			return target.id() == LogicalTypeId::DOUBLE;
-		}
-		auto scale = DecimalType::GetScale(source), target_scale = DecimalType::GetScale(target);
-		return target_scale >= scale &&
-		       DecimalType::GetWidth(target) - target_scale >= DecimalType::GetWidth(source) - scale;
-	}
-	default:
-		break;
-	}
-	if (!source.IsIntegral()) {
-		return false;
-	}
-	if (to_text || target.id() == LogicalTypeId::DOUBLE || target.id() == LogicalTypeId::FLOAT) {
-		return true;
-	}
-	if (!target.IsIntegral()) {
-		return false;
-	}
-	auto source_size = GetTypeIdSize(source.InternalType()), target_size = GetTypeIdSize(target.InternalType());
-	if (source.IsUnsigned()) {
-		return target.IsUnsigned() ? target_size >= source_size : target_size > source_size;
-	}
-	return !target.IsUnsigned() && target_size >= source_size;
-}
 
 class ExpressionWriter {
 public:
-	ExpressionWriter(const column_writer_t &column_p, bool computes) : column(column_p), computes(computes) {
+	ExpressionWriter(const column_writer_t &column_p, ZeroDivisor zero_divisor, bool computes)
+	    : column(column_p), zero_divisor(zero_divisor), computes(computes) {
 	}
 
 	bool Write(const Expression &expr, string &sql) const {
@@ -291,6 +117,9 @@ private:
 			sql = "(" + parts[0] + " IS NOT NULL)";
 			return true;
 		case ExpressionType::OPERATOR_COALESCE:
+			if (IsLongEnum(expr.return_type)) {
+				return false;
+			}
 			sql = "coalesce(" + StringUtil::Join(parts, ", ") + ")";
 			return true;
 		case ExpressionType::COMPARE_IN:
@@ -309,8 +138,16 @@ private:
 		}
 	}
 
+	//! Its constants are texts but where they are compared.
+	static bool IsLongEnum(const LogicalType &type) {
+		return type.id() == LogicalTypeId::ENUM && TypeToSql(type).empty();
+	}
+
 	bool WriteCase(const BoundCaseExpression &expr, string &sql) const {
 		string result = "CASE";
+		if (IsLongEnum(expr.return_type)) {
+			return false;
+		}
 		for (auto &check : expr.case_checks) {
 			string when, then;
 			if (!Write(*check.when_expr, when) || !Write(*check.then_expr, then)) {
@@ -329,13 +166,12 @@ private:
 	bool WriteCast(const BoundCastExpression &expr, string &sql) const {
 		auto type = TypeToSql(expr.return_type);
 		string child;
-		auto widens = computes && !expr.try_cast && expr.child->return_type.IsIntegral() &&
-		              expr.return_type.id() == LogicalTypeId::DECIMAL;
-		if (type.empty() || !(widens || IsSafeCast(expr.child->return_type, expr.return_type)) ||
-		    !Write(*expr.child, child)) {
+		bool fallible = false;
+		if (type.empty() || !IsPushableCast(expr.child->return_type, expr.return_type, fallible) ||
+		    (fallible && !computes && !expr.try_cast) || !Write(*expr.child, child)) {
 			return false;
 		}
-		sql = "CAST(" + child + " AS " + type + ")";
+		sql = (fallible && expr.try_cast ? "TRY_CAST(" : "CAST(") + child + " AS " + type + ")";
 		return true;
 	}
 
@@ -343,14 +179,26 @@ private:
 		return type.IsIntegral() || type.id() == LogicalTypeId::DECIMAL;
 	}
 
+	//! The one quotient that is no number of its type is that of the least one and -1.
+	static bool CanOverflow(const string &name, const Expression &divisor) {
+		if (name != "//" && name != "%") {
+			return true;
+		}
+		if (divisor.return_type.IsUnsigned() || divisor.return_type.id() == LogicalTypeId::DECIMAL) {
+			return false;
+		}
+		return divisor.GetExpressionClass() != ExpressionClass::BOUND_CONSTANT ||
+		       divisor.Cast<BoundConstantExpression>().value == Value::Numeric(divisor.return_type, -1);
+	}
+
 	//! Of exact numbers. The server would give a DECIMAL one more digit than was needed for the arguments as they were written.
 	bool WriteArithmetic(const BoundFunctionExpression &expr, string &sql) const {
 		auto &name = expr.function.name;
 		string left, right;
-		if ((name != "+" && name != "-" && name != "*") || expr.children.size() != 2 ||
+		if ((name != "+" && name != "-" && name != "*" && name != "//" && name != "%") || expr.children.size() != 2 ||
 		    !IsExactNumber(expr.return_type) || !IsExactNumber(expr.children[0]->return_type) ||
-		    !IsExactNumber(expr.children[1]->return_type) || !Write(*expr.children[0], left) ||
-		    !Write(*expr.children[1], right)) {
+		    !IsExactNumber(expr.children[1]->return_type) || (!computes && CanOverflow(name, *expr.children[1])) ||
+		    !Write(*expr.children[0], left) || !Write(*expr.children[1], right)) {
 			return false;
 		}
 		sql = "(" + left + " " + name + " " + right + ")";
@@ -360,16 +208,58 @@ private:
 		return true;
 	}
 
-	bool WriteFunction(const BoundFunctionExpression &expr, string &sql) const {
-		if (computes && WriteArithmetic(expr, sql)) {
-			return true;
-		}
-		auto function = FindFunction(expr.function.name);
-		if (!function || expr.IsVolatile() || !ArgumentsFit(function->arguments, expr.children)) {
+	static bool IsFloatDivision(const BoundFunctionExpression &expr) {
+		auto id = expr.return_type.id();
+		return (expr.function.name == "/" || expr.function.name == "%") && expr.children.size() == 2 &&
+		       (id == LogicalTypeId::FLOAT || id == LogicalTypeId::DOUBLE) &&
+		       expr.children[0]->return_type == expr.return_type && expr.children[1]->return_type == expr.return_type;
+	}
+
+	//! "/" and "%" of FLOATs. As an operator "/" is another under integer_division, and what comes of a zero hangs on
+	//! ieee_floating_point_ops: it is written as it is here.
+	bool WriteFloatDivision(const BoundFunctionExpression &expr, string &sql) const {
+		string left, right;
+		if (!Write(*expr.children[0], left) || !Write(*expr.children[1], right) ||
+		    left.size() + right.size() > MAX_DIVISION) {
 			return false;
 		}
-		// A function of the user may have the name of one of ours.
+		auto type = TypeToSql(expr.return_type);
+		sql = SystemFunctionSql(expr.function.name) + "(" + left + ", " + right + ")";
+		auto &divisor = *expr.children[1];
+		if (divisor.GetExpressionClass() == ExpressionClass::BOUND_CONSTANT) {
+			auto &value = divisor.Cast<BoundConstantExpression>().value;
+			if (value.IsNull() || value != Value::Numeric(value.type(), 0)) {
+				return true;
+			}
+		}
+		if (zero_divisor == ZeroDivisor::UNKNOWN) {
+			return false;
+		}
+		if (zero_divisor == ZeroDivisor::GIVES_NULL) {
+			sql = "(CASE WHEN " + right + " <> 0 THEN " + sql + " END)";
+			return true;
+		}
+		// Also the sign of what is not a number is as here, which a text shows.
+		auto infinity = "CAST(CASE WHEN " + SystemFunctionSql("signbit") + "(" + right +
+		                ") THEN '-inf' ELSE 'inf' END AS " + type + ")";
+		auto otherwise =
+		    expr.function.name == "/" ? infinity : "CAST('inf' AS " + type + ") * CAST('0' AS " + type + ")";
+		sql = "coalesce(" + sql + ", CASE WHEN " + right + " = 0 THEN " + left + " * " + otherwise + " END)";
+		return true;
+	}
+
+	bool WriteFunction(const BoundFunctionExpression &expr, string &sql) const {
 		if (!expr.function.catalog_name.empty() && expr.function.catalog_name != SYSTEM_CATALOG) {
+			return false;
+		}
+		if (WriteArithmetic(expr, sql)) {
+			return true;
+		}
+		if (IsFloatDivision(expr)) {
+			return WriteFloatDivision(expr, sql);
+		}
+		auto function = FindPushable(expr);
+		if (!function || (function->fallible && !computes)) {
 			return false;
 		}
 		vector<string> parts;
@@ -380,18 +270,18 @@ private:
 			}
 			parts.push_back(std::move(part));
 		}
-		if (function->infix) {
-			if (parts.size() != 2) {
-				return false;
-			}
-			sql = "(" + parts[0] + " " + function->infix + " " + parts[1] + ")";
-			return true;
+		if (!function->infix) {
+			sql = SystemFunctionSql(function->name) + "(" + StringUtil::Join(parts, ", ") + ")";
+		} else if (parts.size() == 2) {
+			sql = "(" + parts[0] + " " + function->name + " " + parts[1] + ")";
+		} else {
+			sql = string("(") + function->name + " " + parts[0] + ")";
 		}
-		sql = string(function->name) + "(" + StringUtil::Join(parts, ", ") + ")";
 		return true;
 	}
 
 	const column_writer_t &column;
+	const ZeroDivisor zero_divisor;
 	const bool computes;
 };
 
@@ -401,18 +291,22 @@ bool IsComparable(const LogicalType &type, ExpressionType comparison) {
 	if (type.id() != LogicalTypeId::ENUM) {
 		return !TypeToSql(type).empty();
 	}
-	// Its constants are written as texts, which have another order.
-	return comparison == ExpressionType::COMPARE_EQUAL || comparison == ExpressionType::COMPARE_NOTEQUAL ||
-	       comparison == ExpressionType::COMPARE_DISTINCT_FROM ||
+	// If it is a long one, its constants are written as texts, which have another order.
+	return !TypeToSql(type).empty() || comparison == ExpressionType::COMPARE_EQUAL ||
+	       comparison == ExpressionType::COMPARE_NOTEQUAL || comparison == ExpressionType::COMPARE_DISTINCT_FROM ||
 	       comparison == ExpressionType::COMPARE_NOT_DISTINCT_FROM;
 }
 
-bool ExpressionToSql(const Expression &expr, const column_writer_t &column, string &sql) {
-	return ExpressionWriter(column, false).Write(expr, sql);
+ZeroDivisor CurrentZeroDivisor(ClientContext &context) {
+	return Settings::Get<IeeeFloatingPointOpsSetting>(context) ? ZeroDivisor::GIVES_INFINITY : ZeroDivisor::GIVES_NULL;
 }
 
-bool ComputationToSql(const Expression &expr, const column_writer_t &column, string &sql) {
-	return ExpressionWriter(column, true).Write(expr, sql);
+bool ExpressionToSql(const Expression &expr, const column_writer_t &column, string &sql, ZeroDivisor zero_divisor) {
+	return ExpressionWriter(column, zero_divisor, false).Write(expr, sql);
+}
+
+bool ComputationToSql(const Expression &expr, const column_writer_t &column, string &sql, ZeroDivisor zero_divisor) {
+	return ExpressionWriter(column, zero_divisor, true).Write(expr, sql);
 }
 
 bool ReplaceColumns(vector<unique_ptr<Expression>> &expressions, idx_t table,

@@ -253,6 +253,8 @@ private:
 		case LogicalOperatorType::LOGICAL_DISTINCT:
 			return keys_planned || !reducible;
 		case LogicalOperatorType::LOGICAL_FILTER:
+			// What the scan did not take over, since it may fail: it goes if all of it does.
+			return (keys_planned && SelectsFromScan(op)) || IsWorth(*op.children[0], reducible, summed);
 		case LogicalOperatorType::LOGICAL_PROJECTION:
 		case LogicalOperatorType::LOGICAL_ORDER_BY:
 			return IsWorth(*op.children[0], reducible, summed);
@@ -277,6 +279,12 @@ private:
 		}
 	}
 
+	//! A filter over a scan that no join's filters reach at run time.
+	static bool SelectsFromScan(const LogicalOperator &op) {
+		auto &child = *op.children[0];
+		return child.type == LogicalOperatorType::LOGICAL_GET && !child.Cast<LogicalGet>().dynamic_filters;
+	}
+
 	//! Whether less is estimated to come of OP than its scans give.
 	bool GivesLess(LogicalOperator &op) {
 		op.ResolveOperatorTypes();
@@ -296,7 +304,7 @@ private:
 	}
 
 	bool Push(unique_ptr<LogicalOperator> &place) {
-		SubplanWriter writer;
+		SubplanWriter writer(context);
 		vector<RemoteColumn> columns;
 		auto sql = writer.Write(*place, columns);
 		if (sql.empty()) {
@@ -315,7 +323,7 @@ private:
 		if (place->children.empty() || !IsMixedTree(*place, scans) || scans == 0 || !IsWorthSending(context, *place)) {
 			return false;
 		}
-		SubplanWriter writer(true);
+		SubplanWriter writer(context, true);
 		vector<RemoteColumn> columns;
 		auto sql = writer.Write(*place, columns);
 		if (sql.empty() || !writer.HasSource() || writer.sent.empty() || !writer.Source().remote->TakesRows() ||
@@ -346,7 +354,7 @@ private:
 		if (top.children[0]->type == LogicalOperatorType::LOGICAL_GET && estimated <= rows) {
 			return false;
 		}
-		SubplanWriter writer;
+		SubplanWriter writer(context);
 		vector<RemoteColumn> columns;
 		auto sql = writer.WriteFirst(*top.children[0], top.orders, rows, columns);
 		if (sql.empty()) {

@@ -12,6 +12,21 @@ namespace openduck {
 
 //! Longer texts are not worth sending.
 static constexpr idx_t MAX_LITERAL = idx_t(64) << 10;
+//! Of all values of an ENUM together.
+static constexpr idx_t MAX_ENUM = idx_t(4) << 10;
+
+static string TextLiteral(const string &text);
+
+//! An ENUM by its values, which is the same type as any other that has them. Empty if there are many.
+static string EnumToSql(const LogicalType &type) {
+	string values;
+	auto size = EnumType::GetSize(type);
+	for (idx_t i = 0; i < size && values.size() < MAX_ENUM; i++) {
+		values += (i ? ", " : "") + TextLiteral(EnumType::GetString(type, i).GetString());
+	}
+	// A value with a NUL byte would be an expression.
+	return values.size() < MAX_ENUM && values.find("chr(0)") == string::npos ? "ENUM(" + values + ")" : string();
+}
 
 string TypeToSql(const LogicalType &type) {
 	switch (type.id()) {
@@ -44,6 +59,8 @@ string TypeToSql(const LogicalType &type) {
 	case LogicalTypeId::UUID:
 		// An alias would be a name that the server may not know.
 		return type.HasAlias() ? string() : type.ToString();
+	case LogicalTypeId::ENUM:
+		return type.HasAlias() ? string() : EnumToSql(type);
 	case LogicalTypeId::VARCHAR:
 		return type.HasAlias() || !StringType::GetCollation(type).empty() ? string() : "VARCHAR";
 	default:
@@ -127,15 +144,15 @@ bool LiteralToSql(const Value &value, string &sql) {
 		sql = "NULL";
 		return true;
 	}
-	if (id == LogicalTypeId::ENUM) {
+	auto type_sql = TypeToSql(type);
+	if (id == LogicalTypeId::ENUM && !value.IsNull()) {
 		// Compared with an ENUM, a bare text becomes one of its values.
-		if (value.IsNull()) {
-			return false;
-		}
 		sql = TextLiteral(value.ToString());
+		if (!type_sql.empty()) {
+			sql = "CAST(" + sql + " AS " + type_sql + ")";
+		}
 		return sql.size() < MAX_LITERAL;
 	}
-	auto type_sql = TypeToSql(type);
 	if (type_sql.empty()) {
 		return false;
 	}

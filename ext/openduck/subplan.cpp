@@ -3,6 +3,8 @@
 //===----------------------------------------------------------------------===//
 #include "openduck/subplan.hpp"
 
+#include "openduck/pushdown_function.hpp"
+
 #include "duckdb/planner/expression/list.hpp"
 #include "duckdb/planner/expression_iterator.hpp"
 
@@ -95,7 +97,7 @@ bool SubplanWriter::WriteSent(LogicalOperator &op, SubplanBlock &block) {
 	}
 	auto alias = "t" + to_string(++aliases);
 	for (idx_t i = 0; i < bindings.size(); i++) {
-		if (TypeToSql(op.types[i]).empty()) {
+		if (op.types[i].id() == LogicalTypeId::ENUM || TypeToSql(op.types[i]).empty()) {
 			return false;
 		}
 		block.columns.push_back({bindings[i], op.types[i], alias + ".c" + to_string(i), true});
@@ -205,7 +207,7 @@ bool SubplanWriter::WriteFilter(LogicalFilter &filter, SubplanBlock &block) {
 //! "sum(DISTINCT x) FILTER (WHERE y)".
 static string AggregateSql(const BoundAggregateExpression &bound, const string &argument, const string &filter) {
 	auto name = bound.children.empty() ? "count" : bound.function.name;
-	return name + "(" + (bound.IsDistinct() ? "DISTINCT " : "") + argument + ")" +
+	return SystemFunctionSql(name) + "(" + (bound.IsDistinct() ? "DISTINCT " : "") + argument + ")" +
 	       (filter.empty() ? "" : " FILTER (WHERE " + filter + ")");
 }
 

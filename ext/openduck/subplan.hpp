@@ -51,7 +51,8 @@ struct SubplanBlock {
 class SubplanWriter {
 public:
 	//! With SENDS parts without a table of a server are read as rows that are sent there.
-	explicit SubplanWriter(bool sends = false) : sends(sends) {
+	explicit SubplanWriter(ClientContext &context, bool sends = false)
+	    : sends(sends), zero_divisor(CurrentZeroDivisor(context)) {
 	}
 
 	//! OP as one SELECT with the columns that it gives, in their order. Empty if the server cannot do it. COLUMNS are what it gives.
@@ -141,6 +142,7 @@ private:
 	bool Accept(const RemoteScanSource &scanned);
 
 	const bool sends;
+	const ZeroDivisor zero_divisor;
 	optional_ptr<const RemoteScanSource> source;
 	idx_t aliases = 0;
 	//! "name AS MATERIALIZED (SELECT ...)", in an order in which each needs only those before.

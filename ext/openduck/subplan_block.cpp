@@ -173,7 +173,8 @@ bool SubplanWriter::WriteExpression(const Expression &expression, const SubplanB
 		out = column->sql;
 		return true;
 	};
-	return !expression.IsVolatile() && !expression.HasParameter() && ComputationToSql(expression, writer, sql);
+	return !expression.IsVolatile() && !expression.HasParameter() &&
+	       ComputationToSql(expression, writer, sql, zero_divisor);
 }
 
 bool SubplanWriter::WriteOrders(const vector<BoundOrderByNode> &orders, const SubplanBlock &block, string &sql) {

@@ -3,6 +3,8 @@
 //===----------------------------------------------------------------------===//
 #include "openduck/subplan.hpp"
 
+#include "openduck/pushdown_function.hpp"
+
 #include "duckdb/planner/expression/list.hpp"
 
 namespace openduck {
@@ -64,7 +66,7 @@ bool SubplanWriter::WriteWindowExpression(const BoundWindowExpression &window, c
 		partitions += (partitions.empty() ? "PARTITION BY " : ", ") + key;
 	}
 	auto counts_rows = function == "count_star";
-	sql = (counts_rows ? "count" : function) + "(" + (window.distinct ? "DISTINCT " : "") +
+	sql = SystemFunctionSql(counts_rows ? "count" : function) + "(" + (window.distinct ? "DISTINCT " : "") +
 	      (counts_rows ? "*" : argument) + ")" + (filter.empty() ? "" : " FILTER (WHERE " + filter + ")") + " OVER (" +
 	      partitions + orders + " RANGE BETWEEN " + start + " AND " + end + ")";
 	return true;

@@ -34,7 +34,8 @@ def answer(con, sql, form):
         types += [row[1] for row in con.fetchall()]
     except Exception as error:
         return type(error).__name__
-    texts = [repr(row) for row in found]
+    # What is not a number may have a sign, though all such are equal.
+    texts = [repr(row).replace("'-nan'", "'nan'") for row in found]
     return types, texts if "ORDER BY ALL" in form else collections.Counter(texts)
 
 

@@ -26,7 +26,10 @@ VALUES = {
 }
 NUMBERS = ("INTEGER", "BIGINT", "UTINYINT", "HUGEINT", "DECIMAL(9,2)", "DECIMAL(38,4)")
 SUMMED = ("INTEGER", "BIGINT", "UTINYINT", "DECIMAL(9,2)")
-COMPARED = (*NUMBERS, "DOUBLE", "FLOAT", "VARCHAR", "DATE", "TIMESTAMP", "BOOLEAN", "UUID", "BLOB", "TIMESTAMPTZ")
+COMPARED = (
+    *NUMBERS, "DOUBLE", "FLOAT", "VARCHAR", "DATE", "TIMESTAMP", "BOOLEAN", "UUID", "BLOB", "TIMESTAMPTZ",
+    "ENUM('a', 'c', 'b')",
+)  # fmt: skip
 CONSTANTS = {
     "INTEGER": ("3", "-2147483648", "0"),
     "BIGINT": ("5", "9223372036854775807"),
@@ -43,7 +46,48 @@ CONSTANTS = {
     "UUID": ("md5('1')::UUID",),
     "BLOB": ("'a'::BLOB", "'\\x00\\xFF'::BLOB"),
     "TIMESTAMPTZ": ("TIMESTAMPTZ '2000-01-01 02:00:00+00'",),
+    "ENUM('a', 'c', 'b')": ("'c'::ENUM('a', 'c', 'b')", "'b'::ENUM('a', 'c', 'b')"),
 }
+#: What is computed of one column ({0}) or two of a type, and its type; None: it is not compared. No zero has a sign: that of
+#: equal ones would be anyone's.
+COMPUTED = (
+    ("INTEGER", "{0} / 2", "DOUBLE"),
+    ("INTEGER", "{0} / {1} + 0", "DOUBLE"),
+    ("INTEGER", "{0} % 3", "INTEGER"),
+    ("INTEGER", "{0} // 4", "INTEGER"),
+    ("INTEGER", "round({0}, -1)", "INTEGER"),
+    ("INTEGER", "TRY_CAST({0} AS UTINYINT)", "UTINYINT"),
+    ("BIGINT", "{0} % 1000", "BIGINT"),
+    ("BIGINT", "{0} & 6", "BIGINT"),
+    ("BIGINT", "hex({0})", "VARCHAR"),
+    ("UTINYINT", "{0} % {1}", "UTINYINT"),
+    ("UTINYINT", "{0} // {1}", "UTINYINT"),
+    ("DECIMAL(9,2)", "{0} % {1}", "DECIMAL(9,2)"),
+    ("DECIMAL(9,2)", "{0} / {1} + 0", "DOUBLE"),
+    ("DECIMAL(9,2)", "{0}::VARCHAR", "VARCHAR"),
+    ("DOUBLE", "{0} / {1} + 0", "DOUBLE"),
+    ("DOUBLE", "{0} % {1} + 0", "DOUBLE"),
+    ("DOUBLE", "floor({0})", "DOUBLE"),
+    ("DOUBLE", "greatest({0}, {1})", "DOUBLE"),
+    ("FLOAT", "{0} / {1} + 0", "FLOAT"),
+    ("FLOAT", "abs({0})", "FLOAT"),
+    ("VARCHAR", "concat({0}, {1})", "VARCHAR"),
+    ("VARCHAR", "replace({0}, 'a', {1})", "VARCHAR"),
+    ("VARCHAR", "regexp_replace({0}, '[a-c]', '.')", "VARCHAR"),
+    ("VARCHAR", "instr({0}, {1})", "BIGINT"),
+    ("VARCHAR", "levenshtein({0}, {1})", "BIGINT"),
+    ("VARCHAR", "TRY_CAST({0} AS DOUBLE)", "DOUBLE"),
+    ("DATE", "year({0})", "BIGINT"),
+    ("DATE", "dayname({0})", "VARCHAR"),
+    ("DATE", "date_trunc('month', {0})", None),
+    ("TIMESTAMP", "hour({0})", "BIGINT"),
+    ("TIMESTAMP", "{0}::DATE", "DATE"),
+    ("BLOB", "octet_length({0})", "BIGINT"),
+    ("ENUM('a', 'c', 'b')", "{0}::VARCHAR", "VARCHAR"),
+    ("ENUM('a', 'c', 'b')", "greatest({0}, {1})", "ENUM('a', 'c', 'b')"),
+    ("INTEGER[]", "len({0})", "BIGINT"),
+    ("INTEGER[]", "list_contains({0}, 2)", "BOOLEAN"),
+)
 
 
 class Tables:
@@ -84,6 +128,10 @@ class Queries:
     def condition(self, scope, depth):
         r = self.rnd.random()
         name, sql_type = self.pick(scope, COMPARED)
+        if self.rnd.random() < 0.2:
+            computed, computed_type = self.computed(scope)
+            if computed_type in COMPARED:
+                name, sql_type = computed, computed_type
         constant = self.rnd.choice(CONSTANTS[sql_type])
         if r < 0.3:
             return "%s %s %s" % (name, self.rnd.choice(("=", "<>", "<", ">=", "IS DISTINCT FROM")), constant)
@@ -212,11 +260,22 @@ class Queries:
                 scope = scope + inner
         return sql, scope
 
+    def computed(self, scope):
+        """Something of COMPUTED, and its type."""
+        sql_type, template, result = self.rnd.choice(COMPUTED)
+        name, _ = self.pick(scope, (sql_type,))
+        other, _ = self.pick(scope, (sql_type,))
+        return (template.format(name, other), result) if name else (None, None)
+
     def value(self, scope):
         """An expression over columns, and its type; None if a query may give it, but not compare it."""
         r = self.rnd.random()
-        if r < 0.6:
+        if r < 0.45:
             return self.rnd.choice(scope)
+        if r < 0.6:
+            computed, sql_type = self.computed(scope)
+            if computed:
+                return computed, sql_type
         if r < 0.7:
             name, sql_type = self.pick(scope, COMPARED)
             return "CASE WHEN %s THEN %s END" % (self.condition(scope, 0), name), sql_type
