@@ -168,9 +168,9 @@ typedef struct {
     size_t branch_count;                    /* one at least */
     const char *const *required_extensions; /* of DuckDB's, which branches need */
     size_t extension_count;
-    /* Asked for a branch's filter whenever clients ask for the branches: fills OUT (SIZE bytes) with SQL, "" for all rows. NULL: the
-     * branch's own is what it is. */
-    od_vgiw_code (*filter)(void *arg, size_t branch, char *out, size_t size, od_vgiw_error *err);
+    /* Asked for the branches' filters, all at once, whenever a client asks for the branches: fills OUT[i], of SIZE bytes, with that of
+     * branch i as SQL, "" for all rows. So what divides the rows may move. NULL: the branches' own are what they are. */
+    od_vgiw_code (*filters)(void *arg, char *const *out, size_t size, od_vgiw_error *err);
     void *arg;
 } od_vgiw_table;
 

@@ -70,6 +70,7 @@ def test_every_example_has_a_test():
         "storage.sh",
         "tiering.c",  # likewise
         "tls.sh",
+        "vgi_events.sh",
         "worker.py",
         "writing.py",
         "writing.sh",
@@ -364,6 +365,13 @@ def test_readme_commands(flights, client_python):
     assert blocks
     out = run([client_python, "-c", "\n".join(blocks)], OPENDUCK_ENDPOINT=flights.url)
     assert "3923" in out and "[('HNL', 'far')]" in out
+
+
+@pytest.mark.extension
+def test_a_table_of_two_branches():
+    out = run([EXAMPLES / "vgi_events.sh"])
+    assert "54640,2026-11-07 22:39:00\n" in out and "last_hour\n60\n" in out
+    assert "ts < CAST('2026-11-01 00:00:00' AS TIMESTAMP)" in out
 
 
 @pytest.mark.extension

@@ -1,6 +1,7 @@
 """`openduck vgi-serve`: a DuckDB database as a VGI catalog, to our own client and through ATTACH."""
 
 import decimal
+import re
 import shlex
 import subprocess
 
@@ -124,3 +125,155 @@ def test_what_cannot_be_served_is_told(database, tmp_path):
     assert "nowhere.duckdb" in told("--db", tmp_path / "nowhere.duckdb")
     refused = ask(serve(database), "attach", "shop", fails=True)
     assert "there is no catalog 'shop': there is 'hot'" in "\n".join(refused)
+
+
+# ---------------------------------------------------------------- companions, branches
+
+
+def lay_out(tmp_path, text):
+    path = tmp_path / "layout"
+    path.write_text(text)
+    return path
+
+
+COLD = """
+[companion lake]
+target = %s
+type = duckdb
+option read_only = true
+
+[table events]
+split = SELECT min(ts) FROM events
+comment = all of them
+
+[branch]
+from = events
+where = ts >= {split}
+
+[branch]
+from = lake.main.events
+where = ts < {split}
+"""
+
+
+@pytest.fixture
+def cold(tmp_path):
+    """A file with 1,000 events before those of the database, and one that both have."""
+    path = tmp_path / "cold.duckdb"
+    with duckdb.connect(path) as con:
+        con.execute(
+            "CREATE TABLE events AS SELECT -i AS id,"
+            " TIMESTAMP '2026-11-01' - INTERVAL (i) MINUTE AS ts, 'c' || i AS val "
+            "FROM range(1001) t(i)"
+        )
+    return path
+
+
+@pytest.mark.extension
+def test_a_companion_may_be_told_by_an_option(con, database, cold):
+    attach(con, serve(database, "--companion", "lake=duckdb:%s" % cold))
+    assert rows(con, "SELECT catalog_name, db_type FROM vgi_companion_catalogs()") == [("lake", "duckdb")]
+    assert rows(con, "SELECT count(*) FROM lake.events") == [(1001,)]
+
+
+@pytest.mark.extension
+def test_a_split_is_where_the_rows_divide(con, database, cold, tmp_path):
+    attach(con, serve(database, "--layout", lay_out(tmp_path, COLD % cold)))
+    # The event at the split is in both, and counted once.
+    assert rows(con, "SELECT count(*), count(DISTINCT id), min(id), max(id) FROM w.events") == [
+        (11000, 11000, -1000, 9999)
+    ]
+    assert rows(con, "SELECT val FROM w.events WHERE id BETWEEN -1 AND 1 ORDER BY id") == [("c1",), ("e0",), ("e1",)]
+    assert rows(con, "SELECT comment FROM duckdb_tables() WHERE database_name = 'w' AND table_name = 'events'") == [
+        ("all of them",)
+    ]
+    plan = str(rows(con, "EXPLAIN SELECT * FROM w.events WHERE ts > TIMESTAMP '2026-11-05'"))
+    assert "VGI_SCAN" in plan and "SEQ_SCAN" not in plan.replace("VGI_SCAN", "")
+    plan = str(rows(con, "EXPLAIN SELECT * FROM w.events WHERE ts < TIMESTAMP '2026-10-30'"))
+    assert "VGI_SCAN" not in plan
+    # Other tables are as they were.
+    assert rows(con, "SELECT count(*) FROM w.few") == [(3,)]
+
+
+@pytest.mark.extension
+def test_only_what_is_listed_is_served(con, database, tmp_path):
+    layout = lay_out(
+        tmp_path, '[catalog]\ntables = listed\ndefault_schema = other\n[table "a ""b"" c"]\n[table main.few]\n'
+    )
+    attach(con, serve(database, "--layout", layout))
+    told = rows(con, "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'w' ORDER BY ALL")
+    assert told == [("main", "few"), ("other", 'a "b" c')]
+    assert rows(con, 'SELECT k FROM w."a ""b"" c" ORDER BY k') == [(7,), (8,)]
+
+
+@pytest.mark.extension
+def test_files_are_a_branch(con, database, tmp_path):
+    con.execute(
+        "COPY (SELECT -1::BIGINT AS id, NULL::TIMESTAMP AS ts, 'file' AS val) TO '%s'" % (tmp_path / "a.parquet")
+    )
+    layout = lay_out(
+        tmp_path,
+        "[table both]\n[branch]\nfrom = events\n[branch]\nfiles = parquet\nlocation = %s/*.parquet\n" % tmp_path,
+    )
+    attach(con, serve(database, "--layout", layout))
+    assert rows(con, "SELECT count(*), min(id) FROM w.both") == [(10001, -1)]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("x = 1", "layout:1: this is in no section: 'x'"),
+        ("[nonsense]", "layout:1: a section is [catalog]"),
+        ("[catalog]\ntables = some", "layout:2: tables are 'all' or 'listed', not 'some'"),
+        ("[companion a]", "layout:1: there is no target of companion 'a'"),
+        ("[companion a]\ntarget = b\ntarget = c", "layout:3: told twice: 'target'"),
+        ("[branch]", "layout:1: a branch belongs to a table before it"),
+        ("[table a.b.c]", "layout:1: a table is NAME or SCHEMA.NAME"),
+        ('[table "a]', "layout:1: no name: '\"a'"),
+        ("[table events]\n[branch]\nwhere = true", "layout:2: a branch has either 'from' or 'files'"),
+        ("[table events]\n[branch]\nfrom = nothing", "line 2: the database has no table 'nothing'"),
+        ("[table events]\n[branch]\nfrom = lake.main.events", "line 2: there is no companion 'lake'"),
+        ("[table nothing]", "line 1: the database has no table 'nothing'"),
+        ("[table events]\n[branch]\nfrom = events\nwhere = tss > 1", 'line 2: Referenced column "tss"'),
+        ("[table events]\nsplit = SELECT NULL\n[branch]\nfrom = events", "the split of table 'events': it is NULL"),
+        (
+            "[table events]\nsplit = SELECT nothing\n[branch]\nfrom = events",
+            "the split of table 'events': Referenced column",
+        ),
+        ("[companion a]\ntarget = b\n[companion A]\ntarget = c", "there are two companions 'A'"),
+        ("[table events]\n[table EVENTS]", "there are two tables 'EVENTS' in schema 'main'"),
+    ],
+)
+def test_a_layout_that_cannot_be_is_refused_at_the_start(database, tmp_path, text, told):
+    done = services.cli("vgi-serve", "--db", database, "--layout", lay_out(tmp_path, text))
+    assert done.returncode != 0 and told in done.stderr, done.stderr
+
+
+@pytest.mark.extension
+def test_the_tutorial_of_a_lake_and_its_recent_rows(tmp_path):
+    """The blocks of the tutorial, as they stand; then the files of the lake are gone, and the last hour is not."""
+    text = (services.ROOT / "docs" / "tutorial" / "events.md").read_text().replace("/tmp/events", str(tmp_path))
+    text = text.replace("build/release/", str(services.BUILD) + "/").replace(
+        ".deps/", str(services.ROOT / ".deps") + "/"
+    )
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "layout").write_text(re.search(r"```ini\n(.*?)```", text, re.S).group(1))
+    blocks = re.findall(r"```sql\n(.*?)```", text, re.S)
+    text = blocks[2].replace(str(services.BUILD / "ext" / "vgi.duckdb_extension"), str(services.extension_path("vgi")))
+    config = {"allow_unsigned_extensions": "true"}
+    with duckdb.connect(config=config) as con:
+        con.execute(blocks[0])
+        con.execute(blocks[1])
+    with duckdb.connect(config=config) as con:
+        told = [con.execute(statement).fetchall() for statement in text.split(";\n") if statement.strip()]
+        assert [t[0] for t in told[-4:-1]] == [(54640, *told[-4][0][1:]), ("lake", told[-3][0][1]), (60,)]
+        assert [n for _, n in told[-1]] == [44640, 10000]
+        for file in (tmp_path / "lake").rglob("*.parquet"):
+            file.unlink()
+        assert con.execute("SELECT count(*) FROM w.events WHERE ts >= TIMESTAMP '2026-11-07 21:40:00'").fetchall() == [
+            (60,)
+        ]
+        with pytest.raises(duckdb.Error):
+            con.execute("SELECT max(what) FROM w.events").fetchall()
+        con.execute("DETACH w")
+        assert con.execute("SELECT count(*) FROM duckdb_databases() WHERE NOT internal").fetchall() == [(1,)]

@@ -241,7 +241,7 @@ static od_code keep_table(const od_vgiw_table *from, vgiw_table *to, od_error *e
     for (size_t i = 0; i < from->branch_count; i++)
         OD_TRY(keep_branch(&from->branches[i], &to->branches[i], err));
     OD_TRY(keep_all(from->required_extensions, from->extension_count, &to->extensions, &to->extension_count, err));
-    to->filter = from->filter;
+    to->filters = from->filters;
     to->arg = from->arg;
 out:
     return rc;

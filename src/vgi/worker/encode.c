@@ -386,19 +386,40 @@ out:
 
 enum { MAX_FILTER = 65536 };
 
-/* The filter of branch I as it is now, in TEXT, of MAX_FILTER bytes. */
-static od_code filter_of(const vgiw_table *table, size_t i, char *text, const char **out, od_error *err)
+/* The filters of TABLE's branches as they are now; "" or NULL: all rows. */
+typedef struct {
+    const char **texts;
+    char **room; /* what the worker's function fills */
+} filters;
+
+static void filters_release(filters *f, size_t count)
+{
+    for (size_t i = 0; f->room != NULL && i < count; i++)
+        od_free(f->room[i]);
+    od_free((void *)f->room);
+    od_free((void *)f->texts);
+}
+
+static od_code filters_ask(const vgiw_table *table, filters *out, od_error *err)
 {
     od_vgiw_error why = {.code = OD_VGIW_OK};
-    od_code rc;
+    size_t n = table->branch_count;
 
-    *out = table->branches[i].filter;
-    if (table->filter == NULL)
+    out->texts = od_calloc(n, sizeof *out->texts);
+    out->room = od_calloc(n, sizeof *out->room);
+    if (out->texts == NULL || out->room == NULL)
+        return od_fail(err, OD_E_NO_MEMORY, "out of memory");
+    for (size_t i = 0; i < n; i++) {
+        out->texts[i] = table->branches[i].filter;
+        if (table->filters == NULL)
+            continue;
+        out->texts[i] = out->room[i] = od_calloc(1, MAX_FILTER);
+        if (out->room[i] == NULL)
+            return od_fail(err, OD_E_NO_MEMORY, "out of memory");
+    }
+    if (table->filters == NULL)
         return OD_OK;
-    text[0] = '\0';
-    rc = vgiw_failed(err, table->filter(table->arg, i, text, MAX_FILTER, &why), &why);
-    *out = text[0] != '\0' ? text : NULL;
-    return rc;
+    return vgiw_failed(err, table->filters(table->arg, out->room, MAX_FILTER, &why), &why);
 }
 
 static od_code put_locations(const vgiw_branch *branch, od_row *row, od_error *err)
@@ -465,17 +486,17 @@ od_code vgiw_put_branches(const od_vgi_dialect *dialect, const vgiw_table *table
 {
     vgiw_records records = {0};
     od_slice *extensions = od_calloc(table->extension_count + 1, sizeof *extensions);
-    char *text = od_alloc(MAX_FILTER);
+    filters f = {0};
     od_row *inner = NULL;
     od_code rc;
 
     OD_TRY(od_row_create(&inner, err));
-    if (extensions == NULL || text == NULL)
+    if (extensions == NULL)
         OD_TRY(od_fail(err, OD_E_NO_MEMORY, "out of memory"));
+    OD_TRY(filters_ask(table, &f, err));
     for (size_t i = 0; i < table->branch_count; i++) {
-        const char *filter;
+        const char *filter = f.texts[i] != NULL && f.texts[i][0] != '\0' ? f.texts[i] : NULL;
 
-        OD_TRY(filter_of(table, i, text, &filter, err));
         OD_TRY(put_branch(dialect, table, &table->branches[i], filter, inner, err));
         OD_TRY(vgiw_records_add(&records, dialect, VGIW_BRANCH_INFO, inner, err));
     }
@@ -487,6 +508,6 @@ out:
     vgiw_records_release(&records);
     od_row_free(inner);
     od_free(extensions);
-    od_free(text);
+    filters_release(&f, table->branch_count);
     return rc;
 }

@@ -38,7 +38,7 @@ typedef struct {
     size_t branch_count;
     char **extensions;
     size_t extension_count;
-    od_vgiw_code (*filter)(void *arg, size_t branch, char *out, size_t size, od_vgiw_error *err);
+    od_vgiw_code (*filters)(void *arg, char *const *out, size_t size, od_vgiw_error *err);
     void *arg;
 } vgiw_table;
 
