@@ -17,6 +17,10 @@
 
 enum { STEP_MS = 100, CANCEL_MS = 3000 };
 
+/* Rows that come in, and DuckDB's buffers for them, are allocated and freed all the time. DuckDB itself gives memory back after a
+ * statement that had much. */
+enum { KEPT_MEMORY = 256 << 20 };
+
 static void waited_for(sigset_t *set)
 {
     sigemptyset(set);
@@ -100,8 +104,10 @@ od_code daemon_open_engine(const od_options *options, observe *observer, daemon_
     od_code rc;
 
     *out = NULL;
-    if (mounts)
+    if (mounts) {
+        od_alloc_keep(KEPT_MEMORY);
         OD_TRY(daemon_lake(options, &lake, err));
+    }
     OD_TRY(databases_fill(options, &d, err));
     if (mounts)
         OD_TRY(daemon_mounts_open(options, d.list, d.count, mounts, err));

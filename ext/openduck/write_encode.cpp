@@ -135,10 +135,19 @@ static bool IsValid(const UnifiedVectorFormat &format, idx_t row) {
 	return format.validity.RowIsValid(format.sel->get_index(row));
 }
 
+//! Whether there may be a NULL among ROWS. Scans give a mask where there is none, too.
+static bool MayHaveNulls(const UnifiedVectorFormat &format, const NativeRows &rows) {
+	if (format.validity.AllValid()) {
+		return false;
+	}
+	auto end = rows.first + rows.count;
+	return rows.sel || format.sel->IsSet() || format.validity.CountValid(end) < end;
+}
+
 void NativeColumn::AppendValidity(const UnifiedVectorFormat &format, const NativeRows &rows) {
 	auto before = count;
 	count += rows.count;
-	auto any = all_null || !format.validity.AllValid();
+	auto any = all_null || MayHaveNulls(format, rows);
 	if (!any && nulls == 0) {
 		return;
 	}
@@ -214,28 +223,33 @@ static idx_t TextBytes(const UnifiedVectorFormat &format, const NativeRows &rows
 }
 
 void NativeColumn::AppendText(const UnifiedVectorFormat &format, const NativeRows &rows) {
-	// Short strings are copied with one instruction, so there must be room for a whole one behind the last.
-	constexpr idx_t SHORT = 16;
 	auto values = UnifiedVectorFormat::GetData<string_t>(format);
-	auto total = TextBytes(format, rows);
-	auto to = text.Reserve(total + SHORT);
+	// There is always room for as many short strings as are left, each copied as if it were of full length.
+	idx_t room = rows.count * string_t::INLINE_LENGTH;
+	auto to = text.Reserve(room);
 	auto offsets = AppendOffsets(rows.count);
 	for (idx_t i = 0; i < rows.count; i++) {
 		auto row = format.sel->get_index(rows.Get(i));
 		if (format.validity.RowIsValid(row)) {
 			auto &value = values[row];
-			auto size = value.GetSize();
+			idx_t size = value.GetSize();
 			if (size <= string_t::INLINE_LENGTH) {
 				memcpy(to, value.GetPrefix(), string_t::INLINE_LENGTH);
 			} else {
+				auto need = size + (rows.count - i - 1) * string_t::INLINE_LENGTH;
+				if (need > room) {
+					room = need + (rows.count - i) * size;
+					to = text.Reserve(room);
+				}
 				memcpy(to, value.GetData(), size);
 			}
+			text.Add(size);
+			room -= size;
 			to += size;
 			end += size;
 		}
 		offsets[i] = int32_t(end);
 	}
-	text.Add(total);
 }
 
 void NativeColumn::AppendList(const UnifiedVectorFormat &format, const NativeRows &rows) {
@@ -484,7 +498,7 @@ static void MakeField(const string &column, const string &name, const LogicalTyp
 //===--------------------------------------------------------------------===//
 // NativeWriter
 //===--------------------------------------------------------------------===//
-NativeWriter::NativeWriter(const vector<string> &names, const vector<LogicalType> &types) {
+NativeWriter::NativeWriter(const vector<string> &names, const vector<LogicalType> &types, od_msg_pool *pool) {
 	od_error err = {};
 	memset(&schema, 0, sizeof(schema));
 	Must(od_schema_make(&schema, "", "+s", int64_t(types.size()), &err), err);
@@ -494,6 +508,7 @@ NativeWriter::NativeWriter(const vector<string> &names, const vector<LogicalType
 			columns.push_back(make_uniq<NativeColumn>(types[i]));
 		}
 		Must(od_ipc_writer_create(&schema, &writer, &err), err);
+		od_ipc_writer_pool(writer, pool);
 	} catch (...) {
 		od_schema_release(&schema);
 		throw;

@@ -29,8 +29,8 @@ struct NativeRows {
 //! Gathers rows, column by column, until they are written as one payload. One thread.
 class NativeWriter {
 public:
-	//! Throws a NotImplementedException for a type that does not travel.
-	NativeWriter(const vector<string> &names, const vector<LogicalType> &types);
+	//! Throws a NotImplementedException for a type that does not travel. POOL (null: none) is borrowed.
+	NativeWriter(const vector<string> &names, const vector<LogicalType> &types, od_msg_pool *pool = nullptr);
 	~NativeWriter();
 	NativeWriter(const NativeWriter &) = delete;
 

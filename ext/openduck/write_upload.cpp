@@ -75,6 +75,8 @@ RowUpload::RowUpload(ClientContext &context, shared_ptr<Remote> remote_p, const 
 	for (auto &type : columns.types) {
 		sql_types.push_back(StagedTypeSql(type));
 	}
+	od_error err = {};
+	ThrowIfFailed(od_msg_pool_create(MAX_WAITING / 2, &pool, &err), err);
 }
 
 RowUpload::~RowUpload() {
@@ -84,6 +86,7 @@ RowUpload::~RowUpload() {
 		}
 	}
 	od_ingest_free(ingest);
+	od_msg_pool_free(pool);
 }
 
 bool RowUpload::Interrupted(void *arg) {
@@ -268,7 +271,7 @@ bool RowUpload::Finish(int64_t wait_ms, idx_t &rows) {
 // RowEncoder
 //===--------------------------------------------------------------------===//
 RowEncoder::RowEncoder(RowUpload &upload, const StagedColumns &columns)
-    : upload(upload), writer(columns.shown, columns.types) {
+    : upload(upload), writer(columns.shown, columns.types, upload.Pool()) {
 	for (auto &type : columns.types) {
 		variable |= !TypeIsConstantSize(type.InternalType());
 	}

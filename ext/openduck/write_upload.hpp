@@ -51,6 +51,10 @@ public:
 	//! All rows have been pushed: waits, WAIT_MS at most, until they are in the table or the statement has ended. True: they
 	//! are, and ROWS tells how many arrived, or were affected.
 	bool Finish(int64_t wait_ms, idx_t &rows);
+	//! For payloads.
+	od_msg_pool *Pool() const {
+		return pool;
+	}
 	//! Something was sent.
 	bool Begun() const {
 		return ingest != nullptr;
@@ -83,6 +87,7 @@ private:
 	const uint64_t version;
 	vector<string> names;
 	vector<string> sql_types;
+	od_msg_pool *pool = nullptr;
 
 	//! Guards what follows.
 	mutex lock;

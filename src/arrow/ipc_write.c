@@ -18,6 +18,7 @@ struct od_ipc_writer {
     struct ArrowIpcEncoder encoder;
     struct ArrowArrayView view; /* of the array added last */
     const struct ArrowSchema *schema;
+    od_msg_pool *pool; /* borrowed; NULL: none */
     od_buf schema_bytes;
     struct ArrowBuffer head; /* scratch */
     /* what _add collects for _flush */
@@ -96,6 +97,11 @@ void od_ipc_writer_free(od_ipc_writer *writer)
     od_free(writer);
 }
 
+void od_ipc_writer_pool(od_ipc_writer *writer, od_msg_pool *pool)
+{
+    writer->pool = pool;
+}
+
 static od_code encode_head(od_ipc_writer *writer, const od_unit_batch *batch, od_error *err)
 {
     struct ArrowError why = {{0}};
@@ -127,7 +133,7 @@ od_code od_ipc_writer_layout(od_ipc_writer *writer, const od_ipc_layout *layout,
     size_t schema_len = writer->schema_bytes.len, head_len = (size_t)writer->head.size_bytes;
     size_t body = pad_to(schema_len + head_len, 64);
     od_msg *msg;
-    rc = od_msg_create(body + layout->body_len + sizeof end_mark, 0, &msg, err);
+    rc = od_msg_pool_take(writer->pool, body + layout->body_len + sizeof end_mark, 0, &msg, err);
     if (rc != OD_OK)
         return rc;
     uint8_t *p = od_msg_data(msg);

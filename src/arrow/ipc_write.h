@@ -42,6 +42,8 @@ typedef struct {
 /* SCHEMA is a struct; it is borrowed and must outlive the writer. OD_E_NOT_IMPLEMENTED: a type that IPC does not have. */
 OD_MUST_CHECK od_code od_ipc_writer_create(const struct ArrowSchema *schema, od_ipc_writer **out, od_error *err);
 void od_ipc_writer_free(od_ipc_writer *writer); /* NULL allowed */
+/* What od_ipc_writer_layout makes comes from POOL, which is borrowed; NULL (as at first): from none. */
+void od_ipc_writer_pool(od_ipc_writer *writer, od_msg_pool *pool);
 
 /* Makes a payload of the schema, one record batch and the end mark. The batch's body, LAYOUT->body_len bytes at BODY_AT (a multiple
  * of 64), is left for the caller to fill, padding too, before the message is shared. */

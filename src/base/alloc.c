@@ -1,5 +1,6 @@
 #include "base/alloc.h"
 
+#include <limits.h>
 #include <malloc.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -99,6 +100,16 @@ bool od_mul_size(size_t a, size_t b, size_t *product)
         return false;
     *product = result;
     return true;
+}
+
+void od_alloc_keep(size_t bytes)
+{
+    int most = bytes > INT_MAX ? INT_MAX : (int)bytes;
+
+    /* NOLINTBEGIN(concurrency-mt-unsafe): glibc's takes the lock of the heap */
+    (void)mallopt(M_TRIM_THRESHOLD, most);
+    (void)mallopt(M_MMAP_THRESHOLD, most / 8);
+    /* NOLINTEND(concurrency-mt-unsafe) */
 }
 
 void od_alloc_trim(void)

@@ -19,6 +19,10 @@ bool od_mul_size(size_t a, size_t b, size_t *product);
 /* Test seam: after N further allocations the next one fails (once); -1 switches it off. */
 void od_alloc_fail_after(long n);
 
+/* Freed memory, up to BYTES at an end of the heap, stays with the process, and pieces below an eighth of BYTES are taken from the heap:
+ * what is allocated and freed again and again then costs no page faults. For processes of our own, not for a host's. */
+void od_alloc_keep(size_t bytes);
+
 /* Gives memory that has been freed back to the system. May take milliseconds. */
 void od_alloc_trim(void);
 

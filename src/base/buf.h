@@ -49,4 +49,14 @@ size_t od_msg_len(const od_msg *msg);
 /* Cuts the message to LEN <= its length; only before it is shared. */
 void od_msg_truncate(od_msg *msg, size_t len);
 
+/* Makes messages whose memory is used again after their last owner: of many large ones in a row, each would otherwise get
+ * its pages from the system anew. Thread-safe; its messages may outlive it. */
+typedef struct od_msg_pool od_msg_pool;
+
+/* Of what is not in use it keeps KEEP bytes at most, and no small messages. */
+OD_MUST_CHECK od_code od_msg_pool_create(size_t keep, od_msg_pool **out, od_error *err);
+void od_msg_pool_free(od_msg_pool *pool); /* NULL allowed */
+/* As od_msg_create; of a pool that is NULL it is that. */
+OD_MUST_CHECK od_code od_msg_pool_take(od_msg_pool *pool, size_t len, unsigned skew, od_msg **out, od_error *err);
+
 #endif

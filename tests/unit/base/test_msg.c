@@ -1,3 +1,4 @@
+#include <malloc.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -54,6 +55,57 @@ static void test_truncate_cuts(void **state)
     od_msg_unref(NULL);
 }
 
+static void test_a_pool_uses_memory_again(void **state)
+{
+    enum { LARGE = 1 << 20 };
+    od_msg_pool *pool;
+    od_msg *first, *second, *third;
+
+    (void)state;
+    assert_int_equal(od_msg_pool_create(2 * LARGE, &pool, NULL), OD_OK);
+    assert_int_equal(od_msg_pool_take(pool, LARGE, 3, &first, NULL), OD_OK);
+    assert_int_equal((uintptr_t)od_msg_data(first) % 64, 3);
+    uint8_t *where = od_msg_data(od_msg_ref(first));
+    od_msg_unref(first);
+    assert_int_equal(od_msg_pool_take(pool, LARGE, 3, &second, NULL), OD_OK);
+    assert_ptr_not_equal(od_msg_data(second), where); /* it has an owner yet */
+    od_msg_unref(first);
+    assert_int_equal(od_msg_pool_take(pool, LARGE + 100, 3, &third, NULL), OD_OK);
+    assert_ptr_equal(od_msg_data(third), where);
+    assert_int_equal(od_msg_len(third), LARGE + 100);
+    memset(od_msg_data(third), 1, LARGE + 100);
+    od_msg_pool_free(pool);
+    memset(od_msg_data(second), 1, LARGE); /* messages outlive it */
+    od_msg_unref(second);
+    od_msg_unref(third);
+}
+
+static void test_a_pool_keeps_no_more_than_it_may(void **state)
+{
+    enum { LARGE = 1 << 20, COUNT = 8 };
+    od_msg_pool *pool;
+    od_msg *messages[COUNT];
+
+    (void)state;
+    assert_int_equal(od_msg_pool_create(3 * LARGE, &pool, NULL), OD_OK);
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(od_msg_pool_take(pool, LARGE, 0, &messages[i], NULL), OD_OK);
+    size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
+    for (int i = 0; i < COUNT; i++)
+        od_msg_unref(messages[i]);
+    size_t after = mallinfo2().uordblks + mallinfo2().hblkhd;
+    if (before > COUNT * (size_t)LARGE) /* else the allocator is a checker's, which does not say */
+        assert_true(after + (COUNT - 3) * (size_t)LARGE <= before);
+    od_msg_pool_free(pool);
+    od_msg_pool_free(NULL);
+
+    od_error err = {0};
+    od_alloc_fail_after(0);
+    assert_int_equal(od_msg_pool_create(1, &pool, &err), OD_E_NO_MEMORY);
+    od_alloc_fail_after(-1);
+    assert_null(pool);
+}
+
 enum { SHARERS = 4, ROUNDS = 2000 };
 
 static void *share(void *arg)
@@ -96,6 +148,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_data_lie_skewed_past_an_alignment),
         cmocka_unit_test(test_bad_sizes_are_refused),
         cmocka_unit_test(test_truncate_cuts),
+        cmocka_unit_test(test_a_pool_uses_memory_again),
+        cmocka_unit_test(test_a_pool_keeps_no_more_than_it_may),
         cmocka_unit_test(test_last_of_many_threads_frees),
     };
 
