@@ -1,4 +1,5 @@
 /* openduck vgi-serve: a DuckDB database as a VGI catalog. */
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/vgi_publish.h"
 #include "ext/server/host.h"
+#include "query/gateway.h"
 #include "base/banned.h"
 
 static od_code open_engine(const od_options *options, od_engine **out, od_error *err)
@@ -57,11 +59,54 @@ out:
     return rc;
 }
 
+/* ---- clients ---- */
+
+static od_vgiw *running; /* what a signal ends */
+
+static void on_signal(int number)
+{
+    (void)number;
+    od_vgiw_stop(running);
+}
+
+static void tell_ready(void *arg, const char *location)
+{
+    (void)arg;
+    printf("ready %s\n", location);
+    fflush(stdout);
+}
+
+/* The client that started this process, or many that come by themselves. */
+static od_code serve_clients(const od_options *options, od_vgiw *worker, od_error *err)
+{
+    /* The second one does not wait for anything. */
+    const struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    const char *path = od_options_str(options, OD_OPT_VGI_UNIX), *address = od_options_str(options, OD_OPT_VGI_HTTP);
+    const od_secret *token = od_options_secret(options, OD_OPT_TOKEN);
+    const od_vgiw_listen listen = {.ready = tell_ready, .token = token->value};
+    od_vgiw_error why = {.code = OD_VGIW_OK};
+    od_code rc = OD_OK;
+
+    if (path[0] != '\0' && address[0] != '\0')
+        return od_options_reject(options, OD_OPT_VGI_HTTP, "there is --unix, too", err);
+    if (path[0] == '\0' && address[0] == '\0')
+        return vgi_publish_failed(od_vgiw_serve(worker, STDIN_FILENO, STDOUT_FILENO, &why), &why, err);
+    if (address[0] != '\0')
+        OD_TRY(od_listen_check(address, token, err));
+    running = worker;
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    rc = vgi_publish_failed(address[0] != '\0' ? od_vgiw_serve_http(worker, address, &listen, &why)
+                                               : od_vgiw_serve_unix(worker, path, &listen, &why),
+                            &why, err);
+out:
+    return rc;
+}
+
 static od_code serve(const od_options *options, od_engine *engine, od_error *err)
 {
     const char *name = od_options_str(options, OD_OPT_VGI_CATALOG);
     char *stem = stem_of(od_options_str(options, OD_OPT_VGI_DB));
-    od_vgiw_error why = {.code = OD_VGIW_OK};
     vgi_layout layout = {0};
     vgi_publish *publish = NULL;
     od_code rc;
@@ -70,8 +115,7 @@ static od_code serve(const od_options *options, od_engine *engine, od_error *err
         OD_TRY(od_fail(err, OD_E_NO_MEMORY, "out of memory"));
     OD_TRY(read_layout(options, &layout, err));
     OD_TRY(vgi_publish_open(engine, name[0] != '\0' ? name : stem, &layout, &publish, err));
-    OD_TRY(
-        vgi_publish_failed(od_vgiw_serve(vgi_publish_worker(publish), STDIN_FILENO, STDOUT_FILENO, &why), &why, err));
+    OD_TRY(serve_clients(options, vgi_publish_worker(publish), err));
 out:
     vgi_publish_close(publish);
     vgi_layout_release(&layout);

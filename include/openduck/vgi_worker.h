@@ -187,6 +187,26 @@ void od_vgiw_filters_sql(const od_vgiw_scan *scan, const struct ArrowSchema *col
  * ends. A client that goes away at once is OD_VGIW_IO; where SIGPIPE is not ignored, it ends the process instead. */
 od_vgiw_code od_vgiw_serve(od_vgiw *worker, int in, int out, od_vgiw_error *err);
 
+/* Many clients at once, each connection served by a thread of its own, until od_vgiw_stop. */
+typedef struct {
+    unsigned max_connections; /* at once; more wait. 0: 64 */
+    /* It listens now, at what clients have as LOCATION: "unix:///run/worker", "http://127.0.0.1:8080". NULL allowed. */
+    void (*ready)(void *arg, const char *location);
+    void *arg;
+    const char *token; /* over HTTP, which clients have to show (bearer_token); NULL: none */
+} od_vgiw_listen;
+
+/* At a socket in the file system, for the processes of this user; one that a dead process has left is replaced. OPTIONS NULL: the defaults.
+ *   OD_VGIW_EXISTS  somebody listens there, or it is no socket */
+od_vgiw_code od_vgiw_serve_unix(od_vgiw *worker, const char *path, const od_vgiw_listen *options, od_vgiw_error *err);
+/* At "HOST:PORT" (port 0: a free one), without TLS. A scan that is not asked for more is given up after ten minutes, or sooner where there are
+ * too many. */
+od_vgiw_code od_vgiw_serve_http(od_vgiw *worker, const char *address, const od_vgiw_listen *options,
+                                od_vgiw_error *err);
+/* Ends the two above, now or as soon as they begin: connections are closed, what a function is doing is waited for. From any thread, or a
+ * signal handler; ERRNO stays. */
+void od_vgiw_stop(od_vgiw *worker);
+
 #ifdef __GNUC__
 #pragma GCC visibility pop
 #endif

@@ -26,6 +26,7 @@ static const char *reason(int status)
                  {405, "Method Not Allowed"},
                  {413, "Content Too Large"},
                  {414, "URI Too Long"},
+                 {415, "Unsupported Media Type"},
                  {417, "Expectation Failed"},
                  {421, "Misdirected Request"},
                  {431, "Request Header Fields Too Large"},

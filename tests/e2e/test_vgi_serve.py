@@ -1,9 +1,16 @@
 """`openduck vgi-serve`: a DuckDB database as a VGI catalog, to our own client and through ATTACH."""
 
+import concurrent.futures
+import contextlib
 import decimal
+import json
 import re
 import shlex
+import signal
+import socket
+import stat
 import subprocess
+import urllib.request
 
 import duckdb
 import pytest
@@ -53,6 +60,40 @@ def ask(location, *arguments, fails=False):
     return done.stdout.splitlines()
 
 
+class Listening:
+    """A worker that many clients reach; `location` is for ATTACH. Its end is part of the test."""
+
+    def __init__(self, *command, expect=0):
+        self.command, self.expect = [str(word) for word in command], expect
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, text=True)
+        told = self.process.stdout.readline()
+        assert told.startswith("ready "), told
+        self.location = told.split()[1]
+        return self
+
+    def __exit__(self, kind, *_):
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(60)
+        self.process.stdout.close()
+        assert kind or code == self.expect
+
+
+def listening(database, *options):
+    return Listening(OPENDUCK, "vgi-serve", "--db", database, *options)
+
+
+@pytest.fixture(params=["stdio", "unix", "http"])
+def location(request, database, tmp_path):
+    if request.param == "stdio":
+        yield serve(database)
+        return
+    where = {"unix": ["--unix", tmp_path / "socket"], "http": ["--http", "127.0.0.1:0"]}[request.param]
+    with listening(database, *where) as worker:
+        yield worker.location
+
+
 @pytest.fixture
 def con():
     con = duckdb.connect(config={"allow_unsigned_extensions": "true", "threads": "2"})
@@ -69,8 +110,7 @@ def attach(con, location, name="hot"):
     con.execute("ATTACH '%s' AS w (TYPE vgi, LOCATION '%s')" % (name, location.replace("'", "''")))
 
 
-def test_the_catalog_is_that_of_the_database(database):
-    location = serve(database)
+def test_the_catalog_is_that_of_the_database(database, location):
     assert ask(location, "catalogs") == ["catalog hot"]
     assert ask(serve(database, "--catalog", "shop"), "catalogs") == ["catalog shop"]
     told = ask(location, "attach", "hot")
@@ -87,8 +127,8 @@ def test_the_catalog_is_that_of_the_database(database):
 
 
 @pytest.mark.extension
-def test_its_tables_and_views_are_read(con, database):
-    attach(con, serve(database))
+def test_its_tables_and_views_are_read(con, database, location):
+    attach(con, location)
     assert rows(con, "SELECT count(*), sum(id), min(ts), max(val) FROM w.events") == rows(
         con, "ATTACH '%s' AS l (READ_ONLY); SELECT count(*), sum(id), min(ts), max(val) FROM l.events" % database
     )
@@ -100,6 +140,9 @@ def test_its_tables_and_views_are_read(con, database):
     # More than one batch, and a condition that leaves one row.
     assert rows(con, "SELECT val FROM w.events WHERE ts = TIMESTAMP '2026-11-01 01:40:00'") == [("e100",)]
     assert len(rows(con, "SELECT DISTINCT id FROM w.events")) == 10000
+    # A scan that is given up, and the next.
+    assert len(rows(con, "SELECT id FROM w.events LIMIT 1")) == 1
+    assert rows(con, "SELECT count(*) FROM w.events") == [(10000,)]
 
 
 @pytest.mark.extension
@@ -125,6 +168,54 @@ def test_what_cannot_be_served_is_told(database, tmp_path):
     assert "nowhere.duckdb" in told("--db", tmp_path / "nowhere.duckdb")
     refused = ask(serve(database), "attach", "shop", fails=True)
     assert "there is no catalog 'shop': there is 'hot'" in "\n".join(refused)
+
+
+@pytest.mark.extension
+@pytest.mark.parametrize("where", [["--unix", "socket"], ["--http", "127.0.0.1:0"]])
+def test_many_clients_are_served_at_once(database, tmp_path, where):
+    def read(location):
+        with duckdb.connect(config={"allow_unsigned_extensions": "true", "threads": "1"}) as con:
+            con.execute("LOAD '%s'" % services.extension_path("vgi"))
+            attach(con, location)
+            return [rows(con, "SELECT sum(id) FROM w.events WHERE id >= %d" % (1000 * i)) for i in range(3)]
+
+    if where[1] == "socket":
+        where = [where[0], tmp_path / where[1]]
+    with listening(database, *where) as worker, concurrent.futures.ThreadPoolExecutor(6) as pool:
+        told = list(pool.map(read, [worker.location] * 6))
+    assert told == [[[(sum(range(1000 * i, 10000)),)] for i in range(3)]] * 6
+
+
+def test_a_socket_is_the_users_own_and_goes_with_the_worker(database, tmp_path):
+    path = tmp_path / "socket"
+    with listening(database, "--unix", path):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        refused = services.cli("vgi-serve", "--db", database, "--unix", path)
+        assert refused.returncode != 0 and "cannot listen at" in refused.stderr
+        assert ask("unix://%s" % path, "catalogs") == ["catalog hot"]
+    assert not path.exists()
+    # What a dead one has left is no hindrance; what is something else, is.
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as left:
+        left.bind(str(path))
+    with listening(database, "--unix", path) as worker:
+        assert ask(worker.location, "catalogs") == ["catalog hot"]
+    path.write_text("precious")
+    assert services.cli("vgi-serve", "--db", database, "--unix", path).returncode != 0
+    assert path.read_text() == "precious"
+
+
+@pytest.mark.extension
+def test_a_token_is_asked_for(con, database):
+    refused = services.cli("vgi-serve", "--db", database, "--http", "0.0.0.0:0")
+    assert refused.returncode != 0 and "token" in refused.stderr
+    with listening(database, "--http", "127.0.0.1:0", "--token", "sesame") as worker:
+        for option in ("", ", bearer_token 'wrong'"):
+            with pytest.raises(duckdb.Error, match="401"):
+                con.execute("ATTACH 'hot' AS w (TYPE vgi, LOCATION '%s'%s)" % (worker.location, option))
+        con.execute("ATTACH 'hot' AS w (TYPE vgi, LOCATION '%s', bearer_token 'sesame')" % worker.location)
+        assert rows(con, "SELECT count(*) FROM w.events") == [(10000,)]
+        told = urllib.request.urlopen(worker.location + "/health", timeout=60)
+        assert json.load(told)["protocol"] == "vgi.v2"
 
 
 # ---------------------------------------------------------------- companions, branches

@@ -74,7 +74,8 @@ OD_MUST_CHECK od_code vgiw_rows_open(const vgiw_call *call, const od_record *req
 const struct ArrowSchema *vgiw_rows_schema(const vgiw_rows *rows);
 /* out->release NULL: the end. */
 OD_MUST_CHECK od_code vgiw_rows_next(vgiw_rows *rows, struct ArrowArray *out, od_error *err);
-void vgiw_rows_close(vgiw_rows *rows); /* NULL allowed */
+bool vgiw_rows_more(const vgiw_rows *rows); /* neither the end nor a failure was told */
+void vgiw_rows_close(vgiw_rows *rows);      /* NULL allowed */
 /* The header stream. */
 OD_MUST_CHECK od_code vgiw_header(const od_vgi_dialect *dialect, od_msg **out, od_error *err);
 

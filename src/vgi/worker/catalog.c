@@ -1,7 +1,10 @@
 /* What a worker has: kept, found, and given up. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "arrow/schema.h"
 #include "base/alloc.h"
@@ -191,6 +194,9 @@ od_vgiw_code od_vgiw_create(const od_vgiw_catalog *catalog, od_vgiw **out, od_vg
     worker = od_calloc(1, sizeof *worker);
     if (worker == NULL)
         OD_TRY(od_fail(&why, OD_E_NO_MEMORY, "out of memory"));
+    worker->stop[0] = worker->stop[1] = -1;
+    if (pipe2(worker->stop, O_CLOEXEC | O_NONBLOCK) != 0)
+        OD_TRY(od_fail_errno(&why, OD_E_IO, errno, "cannot make a pipe"));
     worker->name = od_strdup(catalog->name);
     worker->comment = od_strdup(catalog->comment);
     worker->default_schema = od_strdup(catalog->default_schema != NULL ? catalog->default_schema : "main");
@@ -206,10 +212,23 @@ out:
     return rc == OD_OK ? OD_VGIW_OK : vgiw_fail(err, &why);
 }
 
+void od_vgiw_stop(od_vgiw *worker)
+{
+    int before = errno;
+    ssize_t ignored = write(worker->stop[1], "", 1); /* a full pipe says so, too */
+
+    (void)ignored;
+    errno = before;
+}
+
 void od_vgiw_free(od_vgiw *worker)
 {
     if (worker == NULL)
         return;
+    if (worker->stop[0] >= 0) {
+        close(worker->stop[0]);
+        close(worker->stop[1]);
+    }
     for (size_t i = 0; i < worker->companions.count; i++)
         vgiw_companion_release((vgiw_companion *)worker->companions.items + i);
     for (size_t i = 0; i < worker->schemas.count; i++)

@@ -245,6 +245,11 @@ od_code vgiw_rows_next(vgiw_rows *rows, struct ArrowArray *out, od_error *err)
     return rc;
 }
 
+bool vgiw_rows_more(const vgiw_rows *rows)
+{
+    return !rows->over;
+}
+
 void vgiw_rows_close(vgiw_rows *rows)
 {
     if (rows == NULL)

@@ -55,6 +55,7 @@ struct od_vgiw {
     vgiw_list schemas;    /* vgiw_schema */
     vgiw_list functions;  /* vgiw_function */
     vgiw_list tables;     /* vgiw_table */
+    int stop[2];          /* a pipe: readable once it is to stop */
 };
 
 /* NULL: there is none. Names are the same in any case. SCHEMA NULL: any, the default one first. */
