@@ -8,6 +8,7 @@ Every split of the tables answers the queries in turn with plain DuckDB on the s
 ratio of the sums of the medians, what was received and sent, and which answers differ; then the same for each query."""
 
 import argparse
+import contextlib
 import glob
 import json
 import os
@@ -33,19 +34,43 @@ SPLITS = {
 }
 
 
-def queries():
-    pattern = "%s/duckdb_extension_tpch/extensions/v*/tpch.duckdb_extension" % sysconfig.get_paths()["purelib"]
+def queries(name="tpch"):
+    pattern = "%s/duckdb_extension_%s/extensions/v*/*.duckdb_extension" % (sysconfig.get_paths()["purelib"], name)
     with duckdb.connect(config={"allow_unsigned_extensions": "true"}) as c:
         c.execute("LOAD '%s'" % glob.glob(pattern)[0])
-        return dict(c.execute("SELECT query_nr, query FROM tpch_queries() ORDER BY 1").fetchall())
+        return dict(c.execute("SELECT query_nr, query FROM %s_queries() ORDER BY 1" % name).fetchall())
 
 
-def client(path, endpoint, remote):
+@contextlib.contextmanager
+def served(source):
+    """The endpoint of a server with a copy of SOURCE."""
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.abspath(source))) as folder:
+        path = os.path.join(folder, "db.duckdb")
+        shutil.copyfile(source, path)
+        command = [
+            BUILD / "bin" / "openduck",
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--db",
+            "db=" + path,
+            "--threads",
+            "2",
+        ]
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        try:
+            yield server.stdout.readline().split()[1]
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def client(path, endpoint, remote, tables=TABLES):
     c = duckdb.connect(config={"threads": 2, "allow_unsigned_extensions": "true"})
     c.execute("LOAD '%s'" % (BUILD / "ext" / "openduck.duckdb_extension"))
     c.execute("ATTACH '%s' AS home (READ_ONLY)" % path)
     c.execute("ATTACH 'openduck:db' AS cloud (ENDPOINT '%s', READ_ONLY)" % endpoint)
-    for table in TABLES:
+    for table in tables:
         c.execute("CREATE VIEW %s AS FROM %s.%s" % (table, "cloud" if table in remote else "home", table))
     return c
 
@@ -133,27 +158,9 @@ def main():
     parser.add_argument("runs", nargs="?", type=int, default=3)
     parser.add_argument("--queries", default=",".join(str(n) for n in range(1, 23)))
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.abspath(args.source))) as folder:
-        served = os.path.join(folder, "db.duckdb")
-        shutil.copyfile(args.source, served)
-        command = [
-            BUILD / "bin" / "openduck",
-            "serve",
-            "--listen",
-            "127.0.0.1:0",
-            "--db",
-            "db=" + served,
-            "--threads",
-            "2",
-        ]
-        server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        try:
-            endpoint = server.stdout.readline().split()[1]
-            small_side(args.source, endpoint)
-            tpch(args.source, endpoint, [int(n) for n in args.queries.split(",")], args.runs)
-        finally:
-            server.terminate()
-            server.wait()
+    with served(args.source) as endpoint:
+        small_side(args.source, endpoint)
+        tpch(args.source, endpoint, [int(n) for n in args.queries.split(",")], args.runs)
 
 
 if __name__ == "__main__":

@@ -374,6 +374,16 @@ bool IsRemoteScan(const TableFunction &function) {
 	return function.function == RemoteScanExecute;
 }
 
+//! DuckDB copies a plan by writing it and reading it again: a CTE in the place of each of its names. That would read a table, or run a
+//! statement, as often; so what reads them says that it cannot be copied, and the CTE stays one.
+static void RemoteScanSerialize(Serializer &, const optional_ptr<FunctionData>, const TableFunction &) {
+	throw NotImplementedException("a plan that reads a remote table cannot be copied");
+}
+
+static unique_ptr<FunctionData> RemoteScanDeserialize(Deserializer &, TableFunction &) {
+	throw NotImplementedException("a plan that reads a remote table cannot be copied");
+}
+
 TableFunction RemoteScanFunction() {
 	TableFunction function("openduck_scan", {}, RemoteScanExecute, nullptr, RemoteScanInitGlobal, RemoteScanInitLocal);
 	function.cardinality = RemoteScanCardinality;
@@ -388,6 +398,8 @@ TableFunction RemoteScanFunction() {
 	function.filter_pushdown = true;
 	function.filter_prune = true;
 	function.verify_serialization = false;
+	function.serialize = RemoteScanSerialize;
+	function.deserialize = RemoteScanDeserialize;
 	return function;
 }
 

@@ -329,7 +329,8 @@ bool SubplanWriter::WriteMaterialized(LogicalMaterializedCTE &cte, SubplanBlock 
 	    definition.columns.size() != cte.column_count) {
 		return false;
 	}
-	auto name = Name(Select(definition));
+	// Who wrote the query may have left it to DuckDB whether to put it in the place of its names. The server can tell; here it stays a CTE.
+	auto name = Name(Select(definition), cte.materialize);
 	ctes[cte.table_index] = make_pair(name, std::move(definition));
 	return WriteOperator(*cte.children[1], block);
 }

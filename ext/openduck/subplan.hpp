@@ -136,8 +136,8 @@ private:
 	static bool Restrict(LogicalOperator &op, SubplanBlock &block);
 	//! A query that others name, read as an item.
 	SubplanBlock Named(const string &name, const SubplanBlock &definition);
-	//! Has SELECT evaluated once, under a name of its own.
-	string Name(const string &select);
+	//! Gives SELECT a name of its own; evaluated once, unless MATERIALIZE leaves that to the server.
+	string Name(const string &select, CTEMaterialize materialize = CTEMaterialize::CTE_MATERIALIZE_ALWAYS);
 
 	bool Accept(const RemoteScanSource &scanned);
 
@@ -145,7 +145,7 @@ private:
 	const ZeroDivisor zero_divisor;
 	optional_ptr<const RemoteScanSource> source;
 	idx_t aliases = 0;
-	//! "name AS MATERIALIZED (SELECT ...)", in an order in which each needs only those before.
+	//! "name AS [[NOT] MATERIALIZED] (SELECT ...)", in an order in which each needs only those before.
 	vector<string> named;
 	//! What a DELIM_GET reads, for each DELIM_JOIN around it, the innermost last.
 	struct DelimSource {

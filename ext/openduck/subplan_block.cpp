@@ -98,9 +98,12 @@ bool SubplanWriter::Restrict(LogicalOperator &op, SubplanBlock &block) {
 	return block.from.size() < MAX_SQL;
 }
 
-string SubplanWriter::Name(const string &select) {
+string SubplanWriter::Name(const string &select, CTEMaterialize materialize) {
 	auto name = "openduck_" + to_string(named.size() + 1);
-	named.push_back(name + " AS MATERIALIZED (" + select + ")");
+	auto how = materialize == CTEMaterialize::CTE_MATERIALIZE_ALWAYS  ? " AS MATERIALIZED ("
+	           : materialize == CTEMaterialize::CTE_MATERIALIZE_NEVER ? " AS NOT MATERIALIZED ("
+	                                                                  : " AS (";
+	named.push_back(name + how + select + ")");
 	return name;
 }
 

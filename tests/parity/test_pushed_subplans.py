@@ -123,6 +123,28 @@ def test_right_where_it_is_made_here(con, sql):
     check(con, sql)
 
 
+@pytest.mark.parametrize("kind", ["", "NOT MATERIALIZED", "MATERIALIZED"])
+def test_a_cte_that_is_read_twice_below_a_limit(con, kind):
+    # DuckDB would copy its plan. Whether to, is left to the server.
+    sent = check(
+        con,
+        "WITH t AS %s (SELECT id, k FROM {0}.a WHERE k > 3) "
+        "SELECT x.id, y.k FROM t x JOIN t y ON x.id = y.k ORDER BY ALL LIMIT 40" % kind,
+    )
+    assert len(sent) == 1 and "AS %s(" % (kind and kind + " ") in sent[0]
+
+
+def test_a_remote_statement_that_is_read_twice_runs_once(con):
+    con.execute("CREATE TABLE cloud.log(i INTEGER)")
+    # fmt: off
+    twice = ("WITH t AS NOT MATERIALIZED (FROM openduck_query('cloud', 'INSERT INTO log VALUES (7) RETURNING i')) "
+             "SELECT x.i, y.i FROM t x, t y LIMIT 3")
+    # fmt: on
+    assert con.execute(twice).fetchall() == [(7, 7)]
+    assert con.execute("FROM cloud.log").fetchall() == [(7,)]
+    con.execute("DROP TABLE cloud.log")
+
+
 def test_a_cut_above_what_stays_here(con):
     sent = check(
         con, "SELECT h, sum(t) FROM here JOIN (SELECT k, sum(p) AS t FROM {0}.a GROUP BY k) USING (k) GROUP BY h"
