@@ -17,7 +17,7 @@ namespace vgi {
 static constexpr const char *ARM_ALIAS = "vgi_branch";
 
 static BoundArm FromStatement(BoundStatement statement) {
-	return {std::move(statement.plan), std::move(statement.names), std::move(statement.types)};
+	return {std::move(statement.plan), std::move(statement.names), std::move(statement.types), false};
 }
 
 //! A table of an attached catalog, bound as a statement binds it: a lake's with what it is looked up by.
@@ -108,7 +108,7 @@ static BoundArm BindLocalFunction(ClientContext &context, Binder &binder, const 
 
 //! A function of the worker's own; null plan if it has none of that name.
 static BoundArm BindWorkerFunction(ClientContext &context, Binder &binder, VgiTableEntry &table,
-                                   od_vgi_scan_function &call, optional_idx rows) {
+                                   const od_vgi_scan_function &call, optional_idx rows) {
 	auto &catalog = table.Schema().Owner();
 	auto &snapshot = VgiTransaction::Get(context, catalog).Snapshot(context);
 	auto name = Text(call.function);
@@ -128,13 +128,15 @@ static BoundArm BindWorkerFunction(ClientContext &context, Binder &binder, VgiTa
 			continue;
 		}
 		BoundArm result;
-		auto get = BindWorkerScan(context, catalog, *functions[0], schema->name, call.arguments,
-		                          binder.GenerateTableIndex(), rows);
+		FunctionCall function(catalog, *functions[0], schema->name);
+		function.arguments = ReadValues(context, call.arguments);
+		auto get = BindWorkerScan(context, function, binder.GenerateTableIndex(), rows);
 		result.names = get->names;
 		result.types = get->returned_types;
 		binder.bind_context.AddTableFunction(get->table_index, ARM_ALIAS, result.names, result.types,
 		                                     get->GetMutableColumnIds(), nullptr, get->virtual_columns);
 		result.plan = std::move(get);
+		result.is_worker = true;
 		return result;
 	}
 	return BoundArm();
@@ -169,7 +171,7 @@ static BoundArm BindFormatArm(ClientContext &context, Binder &binder, const od_v
 	return BindLocalFunction(context, binder, reader->second, std::move(arguments));
 }
 
-BoundArm BindArm(ClientContext &context, Binder &binder, VgiTableEntry &table, od_vgi_branch &branch) {
+BoundArm BindArm(ClientContext &context, Binder &binder, VgiTableEntry &table, const od_vgi_branch &branch) {
 	switch (branch.kind) {
 	case OD_VGI_BRANCH_TABLE:
 		return BindTableArm(context, binder, table, branch);

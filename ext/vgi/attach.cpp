@@ -100,7 +100,8 @@ unique_ptr<Catalog> Attach(optional_ptr<StorageExtensionInfo> storage_info, Clie
 	// Behind the '?' there may be what is not to be shown.
 	info.path = target.name;
 	auto &shared_info = static_cast<VgiStorageInfo &>(*storage_info);
-	auto catalog = make_uniq<VgiCatalog>(db, std::move(remote), attached.data, info.path, shared_info);
+	auto catalog =
+	    make_uniq<VgiCatalog>(db, std::move(remote), attached.data, info.path, target.worker_secrets, shared_info);
 	if (attached->comment.data) {
 		db.comment = Value(Text(attached->comment));
 	}

@@ -65,6 +65,8 @@ void AttachTarget::Read(const string &key, const Value &value) {
 		attach_companion_secrets = Boolean(key, value);
 	} else if (key == "companions_read_only") {
 		companions_read_only = Boolean(key, value);
+	} else if (key == "worker_secrets") {
+		worker_secrets = Boolean(key, value);
 	} else if (key == "data_version_spec") {
 		data_version_spec = text;
 	} else if (key == "implementation_version") {

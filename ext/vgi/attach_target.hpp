@@ -21,6 +21,7 @@ struct AttachTarget {
 	bool attach_companions = true;
 	bool attach_companion_secrets = false;
 	bool companions_read_only = false;
+	bool worker_secrets = false;
 	string data_version_spec;
 	string implementation_version;
 	//! Those that the worker has to know.

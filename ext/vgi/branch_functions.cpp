@@ -87,6 +87,9 @@ void AddTable(ClientContext &context, VgiTableEntry &table, vector<vector<Value>
 void AddCatalog(ClientContext &context, VgiCatalog &catalog, vector<vector<Value>> &rows) {
 	catalog.ScanSchemas(context, [&](SchemaCatalogEntry &schema) {
 		schema.Scan(context, CatalogType::TABLE_ENTRY, [&](CatalogEntry &entry) {
+			if (entry.type != CatalogType::TABLE_ENTRY) {
+				return;
+			}
 			try {
 				AddTable(context, entry.Cast<VgiTableEntry>(), rows);
 			} catch (InterruptException &) {

@@ -18,7 +18,6 @@ public:
 	BranchesBindData(VgiTableEntry &table, shared_ptr<Answer<od_vgi_branches>> branches);
 
 	VgiTableEntry &table;
-	//! What one plan makes of them takes the arguments out.
 	shared_ptr<Answer<od_vgi_branches>> branches;
 
 	unique_ptr<FunctionData> Copy() const override;
@@ -43,9 +42,11 @@ struct BoundArm {
 	unique_ptr<LogicalOperator> plan;
 	vector<string> names;
 	vector<LogicalType> types;
+	//! A function of the worker's own.
+	bool is_worker = false;
 };
-//! Binds what BRANCH reads; afterwards BINDER knows its columns. Takes the arguments out of BRANCH.
-BoundArm BindArm(ClientContext &context, Binder &binder, VgiTableEntry &table, od_vgi_branch &branch);
+//! Binds what BRANCH reads; afterwards BINDER knows its columns.
+BoundArm BindArm(ClientContext &context, Binder &binder, VgiTableEntry &table, const od_vgi_branch &branch);
 
 //! Argument NAME of a branch: its place among the positional ones, if it has one.
 optional_idx ArgumentPosition(const string &name);

@@ -23,7 +23,7 @@ CatalogSnapshot::CatalogSnapshot(VgiCatalog &catalog, int64_t version, const od_
 			                  catalog.GetName(), info.schema);
 		}
 		info.comment = listed.items[i].comment.data ? Value(Text(listed.items[i].comment)) : Value();
-		schemas.push_back(make_uniq<VgiSchemaEntry>(catalog, info));
+		schemas.push_back(make_uniq<VgiSchemaEntry>(catalog, info, listed.items[i]));
 	}
 }
 
@@ -42,10 +42,13 @@ optional_ptr<VgiSchemaEntry> CatalogSnapshot::FindSchema(const string &name) {
 // The catalog
 //===--------------------------------------------------------------------===//
 VgiCatalog::VgiCatalog(AttachedDatabase &db, shared_ptr<VgiRemote> remote_p, const od_vgi_attached &attached,
-                       string shown_path_p, VgiStorageInfo &info)
+                       string shown_path_p, bool any_secret, VgiStorageInfo &info)
     : Catalog(db), remote(std::move(remote_p)), companions(db.GetDatabase(), info), shown_path(std::move(shown_path_p)),
       default_schema(Text(attached.default_schema)), has_transactions(attached.supports_transactions),
-      version_frozen(attached.version_frozen), attach_version(attached.version) {
+      version_frozen(attached.version_frozen), attach_version(attached.version), any_secret(any_secret) {
+	for (idx_t i = 0; i < attached.secret_type_count; i++) {
+		secret_types.insert(Text(attached.secret_types[i].name));
+	}
 }
 
 VgiCatalog::~VgiCatalog() {
@@ -123,6 +126,11 @@ CatalogLookupBehavior VgiCatalog::CatalogTypeLookupRule(CatalogType type) const 
 	case CatalogType::TABLE_ENTRY:
 	case CatalogType::VIEW_ENTRY:
 	case CatalogType::SCHEMA_ENTRY:
+	case CatalogType::SCALAR_FUNCTION_ENTRY:
+	case CatalogType::AGGREGATE_FUNCTION_ENTRY:
+	case CatalogType::MACRO_ENTRY:
+	case CatalogType::TABLE_FUNCTION_ENTRY:
+	case CatalogType::TABLE_MACRO_ENTRY:
 		return CatalogLookupBehavior::STANDARD;
 	default:
 		return CatalogLookupBehavior::NEVER_LOOKUP;

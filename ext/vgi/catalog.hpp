@@ -33,7 +33,7 @@ public:
 	static constexpr idx_t MAX_RETIRED = 16;
 
 	VgiCatalog(AttachedDatabase &db, shared_ptr<VgiRemote> remote, const od_vgi_attached &attached, string shown_path,
-	           VgiStorageInfo &info);
+	           bool any_secret, VgiStorageInfo &info);
 	~VgiCatalog() override;
 
 	static bool Is(Catalog &catalog) {
@@ -45,6 +45,10 @@ public:
 	}
 	Companions &GetCompanions() {
 		return companions;
+	}
+	//! Whether the worker may have a secret of this type: one of its own, or any if ATTACH says so.
+	bool MayHaveSecret(const string &type) const {
+		return any_secret || secret_types.count(type) > 0;
 	}
 	bool HasTransactions() const {
 		return has_transactions;
@@ -106,6 +110,8 @@ private:
 	const bool has_transactions;
 	const bool version_frozen;
 	const int64_t attach_version;
+	case_insensitive_set_t secret_types;
+	const bool any_secret;
 
 	//! Guards current and retired. No call is made while it is held.
 	mutex lock;

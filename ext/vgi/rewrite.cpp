@@ -84,8 +84,27 @@ static void LoadExtensions(ClientContext &context, VgiTableEntry &table, const o
 	}
 }
 
+//! The names under which an arm's columns are matched: the table's own where the arm is all of the table, a function of the worker's
+//! with as many columns, but not with those names.
+static vector<string> MatchedNames(VgiTableEntry &table, const BoundArm &arm, bool only_arm) {
+	vector<string> names;
+	for (auto &column : table.GetColumns().Logical()) {
+		names.push_back(column.Name());
+	}
+	if (!only_arm || !arm.is_worker || names.size() != arm.names.size()) {
+		return arm.names;
+	}
+	for (auto &name : arm.names) {
+		if (!table.ColumnExists(name)) {
+			return names;
+		}
+	}
+	return arm.names;
+}
+
 //! How each of the table's columns comes from the arm's.
-static vector<od_column_plan> PlanColumns(VgiTableEntry &table, const BoundArm &arm) {
+static vector<od_column_plan> PlanColumns(VgiTableEntry &table, const BoundArm &arm, bool only_arm) {
+	auto arm_names = MatchedNames(table, arm, only_arm);
 	vector<string> types;
 	vector<od_branch_column> wanted, given;
 	auto &columns = table.GetColumns();
@@ -99,7 +118,7 @@ static vector<od_column_plan> PlanColumns(VgiTableEntry &table, const BoundArm &
 	for (auto &column : columns.Logical()) {
 		wanted.push_back({column.Name().c_str(), types[next++].c_str()});
 	}
-	for (auto &name : arm.names) {
+	for (auto &name : arm_names) {
 		given.push_back({name.c_str(), types[next++].c_str()});
 	}
 	vector<od_column_plan> result(wanted.size());
@@ -127,10 +146,11 @@ static unique_ptr<Expression> ArmColumn(ClientContext &context, Binder &binder, 
 
 //! One branch: its rows, those that the filter leaves, and of them the columns that GET has.
 static unique_ptr<LogicalOperator> PlanArm(ClientContext &context, Binder &parent, LogicalGet &get,
-                                           VgiTableEntry &table, od_vgi_branch &branch, idx_t projection_index) {
+                                           VgiTableEntry &table, const od_vgi_branch &branch, idx_t projection_index,
+                                           bool only_arm) {
 	auto binder = Binder::CreateBinder(context, &parent);
 	auto arm = BindArm(context, *binder, table, branch);
-	auto columns = PlanColumns(table, arm);
+	auto columns = PlanColumns(table, arm, only_arm);
 	auto plan = std::move(arm.plan);
 	if (branch.filter.data) {
 		auto shown = table.schema.name + "." + table.name;
@@ -159,11 +179,12 @@ unique_ptr<LogicalOperator> PlanBranches(ClientContext &context, Binder &binder,
 	auto &branches = *bind.branches;
 	LoadExtensions(context, bind.table, branches->required_extensions);
 	if (branches->count == 1) {
-		return PlanArm(context, binder, get, bind.table, branches->items[0], get.table_index);
+		return PlanArm(context, binder, get, bind.table, branches->items[0], get.table_index, true);
 	}
 	vector<unique_ptr<LogicalOperator>> arms;
 	for (idx_t i = 0; i < branches->count; i++) {
-		arms.push_back(PlanArm(context, binder, get, bind.table, branches->items[i], binder.GenerateTableIndex()));
+		arms.push_back(
+		    PlanArm(context, binder, get, bind.table, branches->items[i], binder.GenerateTableIndex(), false));
 	}
 	auto columns = MaxValue<idx_t>(get.GetColumnIds().size(), 1);
 	LogEvent(DatabaseInstance::GetDatabase(context), &context, "vgi.multi_scan_rewriter.fired",

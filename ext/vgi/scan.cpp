@@ -1,5 +1,6 @@
 #include "vgi/scan.hpp"
 
+#include "vgi/functions.hpp"
 #include "vgi/pushdown.hpp"
 #include "vgi/streams.hpp"
 #include "vgi/transaction.hpp"
@@ -14,16 +15,6 @@
 namespace vgi {
 
 namespace {
-
-struct BoundFunction {
-	explicit BoundFunction(shared_ptr<VgiRemote> remote_p) : remote(std::move(remote_p)) {
-	}
-	~BoundFunction() {
-		od_vgi_bound_free(bound);
-	}
-	shared_ptr<VgiRemote> remote;
-	od_vgi_bound *bound = nullptr;
-};
 
 class ScanBindData : public TableFunctionData {
 public:
@@ -72,9 +63,6 @@ public:
 	bool SupportStatementCache() const override {
 		return false;
 	}
-	const ArrowSchema &Schema() const {
-		return *od_vgi_bound_schema(function->bound);
-	}
 };
 
 class ScanGlobalState : public GlobalTableFunctionState {
@@ -111,7 +99,7 @@ od_vgi_scan *OpenScan(ClientContext &context, const ScanBindData &bind, ScanGlob
 		options.columns = columns.data();
 		options.column_count = columns.size();
 	}
-	ToldFilters told(context, bind.Schema());
+	ToldFilters told(context, bind.function->Schema());
 	if (with_filters) {
 		for (auto &filter : bind.filters) {
 			told.Add(*filter);
@@ -247,7 +235,7 @@ void PushFilters(ClientContext &context, LogicalGet &get, FunctionData *bind_p,
 	vector<unique_ptr<Expression>> left;
 	for (auto &filter : filters) {
 		auto over_columns = OverFunctionColumns(*filter, get);
-		ToldFilters told(context, bind.Schema());
+		ToldFilters told(context, bind.function->Schema());
 		bool can = over_columns && told.Add(*over_columns);
 		if (can) {
 			bind.filters.push_back(std::move(over_columns));
@@ -302,11 +290,11 @@ void SendLimit(LogicalGet &get, idx_t rows) {
 	}
 }
 
-static optional_idx AskCardinality(ClientContext &context, VgiRemote &remote, const od_vgi_context &call,
-                                   const od_vgi_bound *bound) {
+static optional_idx AskCardinality(ClientContext &context, VgiCatalog &catalog, const BoundFunction &function) {
+	auto call = VgiTransaction::Get(context, catalog).Call(context);
 	od_vgi_number estimate = {}, max = {};
 	od_error err = {};
-	auto code = od_vgi_bound_cardinality(remote.Handle(), &call, bound, &estimate, &max, &err);
+	auto code = od_vgi_bound_cardinality(function.remote->Handle(), &call, function.bound, &estimate, &max, &err);
 	if (code == OD_E_NOT_IMPLEMENTED) {
 		return optional_idx();
 	}
@@ -315,36 +303,48 @@ static optional_idx AskCardinality(ClientContext &context, VgiRemote &remote, co
 	return number.known && number.value >= 0 ? optional_idx(idx_t(number.value)) : optional_idx();
 }
 
-unique_ptr<LogicalGet> BindWorkerScan(ClientContext &context, VgiCatalog &catalog, const od_vgi_function &function,
-                                      const string &schema, od_vgi_values &arguments, idx_t table_index,
-                                      optional_idx rows) {
-	auto call = VgiTransaction::Get(context, catalog).Call(context);
-	auto bound = make_shared_ptr<BoundFunction>(catalog.Remote());
-	od_vgi_bind bind = {};
-	bind.function = CText(function.name);
-	bind.schema = schema.c_str();
-	bind.type = OD_VGI_TABLE_FUNCTION;
-	bind.arguments = &arguments;
-	od_error err = {};
-	ThrowIfFailed(od_vgi_bind_function(catalog.Remote()->Handle(), &call, &bind, &bound->bound, &err), err);
-	if (od_vgi_bound_secret_count(bound->bound) > 0) {
-		throw NotImplementedException("VGI function \"%s\" of \"%s\" asks for secrets, which are not sent",
-		                              bind.function, catalog.GetName());
-	}
-	auto data = make_uniq<ScanBindData>(catalog, bound);
-	data->name = schema + "." + bind.function;
-	data->projects = function.projection_pushdown;
-	data->filters_told = function.filter_pushdown;
-	data->filters_exact = function.filters_exactly_applied;
-	data->rows = rows.IsValid() ? rows : AskCardinality(context, *catalog.Remote(), call, bound->bound);
-	ArrowTableFunction::PopulateArrowTableSchema(context, data->columns, *od_vgi_bound_schema(bound->bound));
-	auto names = data->names = data->columns.GetNames();
-	auto types = data->types = data->columns.GetTypes();
+static unique_ptr<FunctionData> BindScan(ClientContext &context, const FunctionCall &call, optional_idx rows,
+                                         vector<LogicalType> &types, vector<string> &names) {
+	auto bound = BindAtWorker(context, call);
+	auto data = make_uniq<ScanBindData>(call.catalog, bound);
+	data->name = call.schema + "." + Text(call.function.name);
+	data->projects = call.function.projection_pushdown;
+	data->filters_told = call.function.filter_pushdown;
+	data->filters_exact = call.function.filters_exactly_applied;
+	data->rows = rows.IsValid() ? rows : AskCardinality(context, call.catalog, *bound);
+	ArrowTableFunction::PopulateArrowTableSchema(context, data->columns, bound->Schema());
+	names = data->names = data->columns.GetNames();
+	types = data->types = data->columns.GetTypes();
 	if (names.empty()) {
-		throw IOException("VGI function \"%s\" of \"%s\" has no columns", bind.function, catalog.GetName());
+		throw IOException("VGI function \"%s\" of \"%s\" has no columns", Text(call.function.name),
+		                  call.catalog.GetName());
 	}
+	return std::move(data);
+}
+
+unique_ptr<LogicalGet> BindWorkerScan(ClientContext &context, const FunctionCall &call, idx_t table_index,
+                                      optional_idx rows) {
+	vector<LogicalType> types;
+	vector<string> names;
+	auto data = BindScan(context, call, rows, types, names);
 	return make_uniq<LogicalGet>(table_index, ScanFunction(), std::move(data), std::move(types), std::move(names),
 	                             virtual_column_map_t());
+}
+
+static unique_ptr<FunctionData> BindDirect(ClientContext &context, TableFunctionBindInput &input,
+                                           vector<LogicalType> &types, vector<string> &names) {
+	auto &worker = *input.info->Cast<WorkerTableInfo>().worker;
+	FunctionCall call(worker.catalog, worker.function, worker.schema);
+	call.arguments = CallArguments(worker, input);
+	return BindScan(context, call, optional_idx(), types, names);
+}
+
+TableFunction DirectScanFunction(const string &name, vector<LogicalType> parameters) {
+	auto function = ScanFunction();
+	function.name = name;
+	function.arguments = std::move(parameters);
+	function.bind = BindDirect;
+	return function;
 }
 
 } // namespace vgi

@@ -13,7 +13,8 @@ class VgiTableEntry;
 
 class VgiSchemaEntry : public SchemaCatalogEntry {
 public:
-	VgiSchemaEntry(VgiCatalog &catalog, CreateSchemaInfo &info);
+	//! TOLD: as the worker lists it; only read here.
+	VgiSchemaEntry(VgiCatalog &catalog, CreateSchemaInfo &info, const od_vgi_schema &told);
 	~VgiSchemaEntry() override;
 
 	VgiCatalog &Owner() {
@@ -46,14 +47,30 @@ public:
 	void Alter(CatalogTransaction transaction, AlterInfo &info) override;
 
 private:
-	using TableMap = case_insensitive_tree_t<unique_ptr<VgiTableEntry>>;
-	//! All tables, asked for at the first call.
-	TableMap &Tables(ClientContext &context);
+	//! What is asked for at once, and has names of its own.
+	enum Kind { TABLES, VIEWS, SCALAR_FUNCTIONS, SCALAR_MACROS, TABLE_FUNCTIONS, TABLE_MACROS, KINDS };
+	using EntryMap = case_insensitive_tree_t<unique_ptr<CatalogEntry>>;
+	struct Entries {
+		bool known = false;
+		EntryMap map;
+	};
+
+	//! Where an entry of TYPE may be, in the order of their precedence.
+	static vector<Kind> KindsOf(CatalogType type);
+	//! All of KIND, asked for at the first call.
+	EntryMap &Get(ClientContext &context, Kind kind);
+	void Load(ClientContext &context, const od_vgi_context &call, Kind kind, EntryMap &out);
+	void LoadTables(ClientContext &context, const od_vgi_context &call, EntryMap &out);
+	void LoadViews(const od_vgi_context &call, EntryMap &out);
+	void LoadMacros(ClientContext &context, const od_vgi_context &call, bool table, EntryMap &out);
+	void LoadFunctions(ClientContext &context, const od_vgi_context &call, bool table, EntryMap &out);
+	//! Adds ENTRY, or throws if its name is taken.
+	void Add(EntryMap &out, unique_ptr<CatalogEntry> entry);
+	shared_ptr<Answer<od_vgi_functions>> TableFunctions(const od_vgi_context &call);
 
 	mutex lock; //!< guards the fields below, also while they are asked for
-	bool tables_known = false;
-	TableMap tables;
-	unique_ptr<Answer<od_vgi_functions>> functions;
+	Entries entries[KINDS];
+	shared_ptr<Answer<od_vgi_functions>> functions;
 };
 
 } // namespace vgi

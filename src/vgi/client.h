@@ -99,7 +99,8 @@ typedef struct {
     /* Columns of one row: arg_N or positional_N is the N-th positional argument, any other is named. Moved out of; NULL: none. */
     od_vgi_values *arguments;
     od_vgi_values *settings;         /* a column for each; moved out of; NULL: none */
-    od_vgi_values *secrets;          /* a struct column for each; moved out of; NULL: none, and none was asked for */
+    od_vgi_values *secrets;          /* a struct column for each; moved out of; NULL: none */
+    bool secrets_resolved;           /* the worker asked for secrets: those that there are, are here */
     const struct ArrowSchema *input; /* of a function over rows; NULL: none */
     const char *at_unit, *at_value;
 } od_vgi_bind;
@@ -109,7 +110,8 @@ OD_MUST_CHECK od_code od_vgi_bind_function(od_vgi *vgi, const od_vgi_context *co
 void od_vgi_bound_free(od_vgi_bound *bound); /* NULL allowed; its scans may outlive it */
 /* A struct. */
 const struct ArrowSchema *od_vgi_bound_schema(const od_vgi_bound *bound);
-/* Secrets that the worker asks for before it can bind: resolve them, and bind once more with `secrets`. Asking again is its error. */
+/* Secrets that the worker asks for before it can bind: resolve them, and bind once more with `secrets` and `secrets_resolved`. Asking
+ * again is its error. */
 size_t od_vgi_bound_secret_count(const od_vgi_bound *bound);
 const od_vgi_secret_need *od_vgi_bound_secrets(const od_vgi_bound *bound);
 /* Unknown where the worker does not tell. */
@@ -157,6 +159,9 @@ typedef struct {
     size_t filter_count;
     /* No more rows than these are read, after the filters; 0: all may be. A worker may give more. */
     int64_t row_limit;
+    /* Of a function over rows, bound with this schema: rows go in by od_vgi_scan_put. NULL: a function that makes rows. */
+    const struct ArrowSchema *input;
+    bool streaming; /* of a table function over rows, which may keep something for the end: od_vgi_scan_finalize */
 } od_vgi_scan_options;
 
 /* Starts the function. Of the context only the interrupt counts, and it lasts as long as the scan. */
@@ -173,6 +178,12 @@ OD_MUST_CHECK od_code od_vgi_scan_share(od_vgi_scan *scan, od_vgi_scan **out, od
 /* The next batch, a struct array of od_vgi_scan_schema that lives on its own; out->release NULL: the end, which the worker told.
  * A batch may have no rows. A schema other than the bound one is OD_E_PROTOCOL. */
 OD_MUST_CHECK od_code od_vgi_scan_next(od_vgi_scan *scan, struct ArrowArray *out, od_error *err);
+/* Gives ROWS (taken, also on failure) of the input's schema to a function over rows, and the batch that it makes of them to OUT, whose
+ * release is NULL if that is none. *MORE: there is more of these rows; put the very same again, with AGAIN. */
+OD_MUST_CHECK od_code od_vgi_scan_put(od_vgi_scan *scan, struct ArrowArray *rows, bool again, struct ArrowArray *out,
+                                      bool *more, od_error *err);
+/* The end of what goes into a streaming function: OUT is a scan of what it has kept. SCAN can then only be closed. */
+OD_MUST_CHECK od_code od_vgi_scan_finalize(od_vgi_scan *scan, od_vgi_scan **out, od_error *err);
 /* What is not read to its end is cancelled, briefly; then the session is free again, or ended. NULL allowed. */
 void od_vgi_scan_close(od_vgi_scan *scan);
 

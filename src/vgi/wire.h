@@ -15,6 +15,7 @@ typedef struct {
     bool symbols;             /* top-level enumerations are dictionaries */
     bool reads_after_failure; /* after a failed init the input stream is still read */
     bool expressions;         /* filters are trees of expressions */
+    bool continues;           /* more of the same rows is asked for without them */
 } od_vgi_dialect;
 
 /* Newest first. */

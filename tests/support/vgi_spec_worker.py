@@ -6,6 +6,8 @@ SPEC: {"catalog": NAME, "companions": [AttachCatalogInfo...], "calls": FILE,
        "tables": {NAME: {"columns": {NAME: TYPE}, "branches": [BRANCH...], "required_extensions": [NAME...]}},
        "functions": {NAME: {"columns": {NAME: TYPE}, "rows": [[...]...], "die_after": BATCHES,
                             "projects": BOOL, "filters": "apply" | "refuse" | "ignore"}}}
+A function with "scalar" is one of a column that it gives back; its "fault" is what it does instead: "short" (a row too
+few), "ends" or "dies".
 BRANCH: {"function": NAME} or {"source": [CATALOG, SCHEMA, TABLE]} or {"format": NAME, "locations": [...]}, with
 "filter", "arguments" (a list of positional ones) and "writable". TYPE is Arrow's name of it ("int64"). Each method
 that is called is a line of FILE, a JSON object, with what an init says of filters, columns and limits. A function with
@@ -177,15 +179,19 @@ class Worker:
         )
 
     def catalog_schema_contents_functions(self, path, type, **_):
-        functions = self.spec.get("functions", {}).items() if type in ("TABLE", "TABLE_FUNCTION") else []
-        return self.items([self.function(name, function) for name, function in functions])
+        functions = self.spec.get("functions", {}).items()
+        scalar = type.startswith("SCALAR")
+        return self.items([self.function(n, f) for n, f in functions if bool(f.get("scalar")) == scalar])
 
     def function(self, name, function):
         return record(
             name=(pa.string(), name),
             schema_path=(TEXTS, ["main"]),
-            function_type=(pa.string(), "TABLE"),
-            arguments=(pa.binary(), EMPTY.serialize().to_pybytes()),
+            function_type=(pa.string(), "SCALAR" if function.get("scalar") else "TABLE"),
+            arguments=(
+                pa.binary(),
+                schema_of(function["columns"] if function.get("scalar") else {}).serialize().to_pybytes(),
+            ),
             projection_pushdown=(pa.bool_(), function.get("projects", False)),
             filter_pushdown=(pa.bool_(), "filters" in function),
             filters_exactly_applied=(pa.bool_(), function.get("filters") in ("apply", "refuse")),
@@ -234,7 +240,7 @@ class Worker:
         asked = ipc.open_stream(request["request"]).read_next_batch().to_pylist()[0]
         call = ipc.open_stream(asked["bind_call"]).read_next_batch().to_pylist()[0]
         function = self.spec["functions"][call["function_name"]]
-        columns, rows = schema_of(function["columns"]), function["rows"]
+        columns, rows = schema_of(function["columns"]), function.get("rows", [])
         filters = read_filters(asked.get("pushdown_filters"))
         wanted = asked.get("projection_ids")
         told = {"filters": [p["expression"] for p in filters[0]], "columns": wanted, "limit": asked.get("row_limit")}
@@ -256,6 +262,9 @@ class Worker:
         }
         self.sink.write(record(**header))
         self.sink.flush()
+        if function.get("scalar"):
+            self.exchange(columns, function.get("fault"))
+            return
         ticks = ipc.open_stream(self.source)
         sent = 0
         with ipc.new_stream(self.sink, columns) as out:
@@ -276,6 +285,21 @@ class Worker:
                 sent += 1
         self.sink.flush()
         for _ in ticks:
+            pass
+
+    def exchange(self, columns, fault):
+        given = ipc.open_stream(self.source)
+        with ipc.new_stream(self.sink, columns) as out:
+            for batch in given:
+                if fault == "dies":
+                    print("the worker's last words", file=sys.stderr, flush=True)
+                    os._exit(3)
+                if fault == "ends":
+                    break
+                out.write_batch(batch.rename_columns(columns.names).slice(1 if fault == "short" else 0))
+                self.sink.flush()
+        self.sink.flush()
+        for _ in given:
             pass
 
 

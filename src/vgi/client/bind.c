@@ -137,7 +137,7 @@ static od_code make_request(const od_vgi_dialect *dialect, const od_vgi_context 
     od_vgi_put_bytes(dialect, row, "secrets", od_vgi_msg_bytes(parts.secrets));
     od_row_binary(row, "attach_opaque_data", OD_ROW_NULLABLE, context->attach);
     od_row_binary(row, "transaction_opaque_data", OD_ROW_NULLABLE, context->transaction);
-    od_row_bool(row, "resolved_secrets_provided", bind->secrets != NULL);
+    od_row_bool(row, "resolved_secrets_provided", bind->secrets_resolved);
     od_vgi_put_text(row, "at_unit", bind->at_unit);
     od_vgi_put_text(row, "at_value", bind->at_value);
     od_vgi_put_schema(dialect, row, "schema_path", "schema_name", bind->schema, OD_ROW_NULLABLE);
@@ -216,7 +216,7 @@ od_code od_vgi_bind_function(od_vgi *vgi, const od_vgi_context *context, const o
     OD_TRY(od_row_create(&row, err));
     od_row_binary(row, "request", OD_ROW_NOT_NULL, od_vgi_msg_bytes(bound->request));
     OD_TRY(od_vgi_call(vgi, context->interrupt, "bind", row, &answer, err));
-    OD_TRY(read_bound(bound, od_slice_of(answer.data, answer.len), bind->secrets != NULL, err));
+    OD_TRY(read_bound(bound, od_slice_of(answer.data, answer.len), bind->secrets_resolved, err));
     *out = bound;
     bound = NULL;
 out:

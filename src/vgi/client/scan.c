@@ -34,16 +34,23 @@ static od_code add_tick(od_vgi_scan *scan, bool cancel, od_error *err)
     return od_ipc_writer_add_with(scan->ticks, &nothing, &pair, cancel ? 1 : 0, err);
 }
 
-static od_code send_ticks(od_vgi_scan *scan, unsigned parts, const od_vgi_wait *wait, od_error *err)
+/* PARTS beside the schema, which goes first. */
+static od_code send_input(od_vgi_scan *scan, unsigned parts, const od_vgi_wait *wait, od_error *err)
 {
     od_msg *msg;
-    od_code rc = od_ipc_writer_flush_part(scan->ticks, parts, &msg, err);
+    od_code rc = od_ipc_writer_flush_part(scan->ticks, parts | (scan->input_begun ? 0 : OD_IPC_PART_SCHEMA), &msg, err);
 
+    scan->input_begun = true;
     return rc == OD_OK ? write_msg(scan, msg, wait, err) : rc;
 }
 
+od_code od_vgi_scan_send(od_vgi_scan *scan, const od_vgi_wait *wait, od_error *err)
+{
+    return send_input(scan, 0, wait, err);
+}
+
 /* Wishes for batches, so that the worker makes the next ones while one is used: one ahead at first, some once the scan goes on. */
-static od_code wish(od_vgi_scan *scan, unsigned parts, const od_vgi_wait *wait, od_error *err)
+static od_code wish(od_vgi_scan *scan, const od_vgi_wait *wait, od_error *err)
 {
     size_t ahead = 1 + scan->batches / 4;
     od_code rc = OD_OK;
@@ -54,17 +61,14 @@ static od_code wish(od_vgi_scan *scan, unsigned parts, const od_vgi_wait *wait, 
         return OD_OK;
     for (; scan->pending < ahead; scan->pending++)
         OD_TRY(add_tick(scan, false, err));
-    OD_TRY(send_ticks(scan, parts, wait, err));
+    OD_TRY(send_input(scan, 0, wait, err));
 out:
     return rc;
 }
 
-static od_code end_input(od_vgi_scan *scan, unsigned parts, const od_vgi_wait *wait, od_error *err)
+static od_code end_input(od_vgi_scan *scan, const od_vgi_wait *wait, od_error *err)
 {
-    od_msg *msg;
-    od_code rc = od_ipc_writer_flush_part(scan->ticks, parts | OD_IPC_PART_END, &msg, err);
-
-    return rc == OD_OK ? write_msg(scan, msg, wait, err) : rc;
+    return send_input(scan, OD_IPC_PART_END, wait, err);
 }
 
 /* ---- the start ---- */
@@ -121,6 +125,10 @@ static od_code make_init(const od_vgi_scan *scan, const od_vgi_scan *first, od_m
                             od_vgi_msg_bytes(scan->filters));
     if (dialect->expressions && scan->row_limit > 0)
         od_row_int64(inner, "row_limit", OD_ROW_NULLABLE, &scan->row_limit);
+    if (scan->phase != NULL) {
+        od_row_text(inner, "phase", OD_ROW_NULLABLE, od_slice_str(scan->phase));
+        od_row_binary(inner, "substream_id", OD_ROW_NULLABLE, od_slice_of(&scan->substream, sizeof scan->substream));
+    }
     if (first != NULL) {
         od_row_binary(inner, "execution_id", OD_ROW_NULLABLE, slice(&first->execution));
         od_vgi_put_bytes(dialect, inner, "init_opaque_data", slice(&first->init_opaque));
@@ -174,13 +182,14 @@ out:
     return rc;
 }
 
-static od_code start(od_vgi_scan *scan, const od_vgi_scan *first, od_error *err)
+od_code od_vgi_scan_start(od_vgi_scan *scan, const od_vgi_scan *first, od_error *err)
 {
     od_vgi_wait wait = od_vgi_session_wait(scan->vgi, NULL, scan->interrupt);
     od_msg *request = NULL;
     bool failed = false;
     od_code rc;
 
+    scan->input_begun = false;
     OD_TRY(make_init(scan, first, &request, err));
     if (scan->vgi->fetcher != NULL) {
         OD_TRY(od_vgi_scan_http_start(scan, request, err));
@@ -193,19 +202,20 @@ static od_code start(od_vgi_scan *scan, const od_vgi_scan *first, od_error *err)
     OD_TRY(od_vgi_link_write(scan->session->link, od_vgi_msg_bytes(request), &wait, err));
     rc = od_vgi_scan_read_header(scan, &wait, &failed, err);
     /* The worker may then wait for the input all the same. */
-    if (failed && (!scan->dialect->reads_after_failure || end_input(scan, OD_IPC_PART_SCHEMA, &wait, NULL) == OD_OK))
+    if (failed && (!scan->dialect->reads_after_failure || end_input(scan, &wait, NULL) == OD_OK))
         scan->broken = false;
     if (rc != OD_OK)
         goto out;
-    OD_TRY(wish(scan, OD_IPC_PART_SCHEMA, &wait, err));
+    if (!scan->takes_rows)
+        OD_TRY(wish(scan, &wait, err));
     scan->broken = false;
 out:
     od_msg_unref(request);
     return rc;
 }
 
-static od_code create(od_vgi *vgi, const od_vgi_bound *bound, od_vgi_interrupt interrupt, od_vgi_scan **out,
-                      od_error *err)
+od_code od_vgi_scan_create(od_vgi *vgi, const od_vgi_bound *bound, od_vgi_interrupt interrupt,
+                           const struct ArrowSchema *input, od_vgi_scan **out, od_error *err)
 {
     od_vgi_scan *scan = od_calloc(1, sizeof *scan);
     od_code rc;
@@ -218,8 +228,12 @@ static od_code create(od_vgi *vgi, const od_vgi_bound *bound, od_vgi_interrupt i
     scan->interrupt = interrupt;
     scan->over = true; /* nothing is to be cancelled yet */
     OD_TRY(od_vgi_stream_init(&scan->stream, vgi, &scan->source, err));
-    OD_TRY(od_schema_make(&scan->no_columns, "", "+s", 0, err));
-    OD_TRY(od_ipc_writer_create(&scan->no_columns, &scan->ticks, err));
+    scan->takes_rows = input != NULL;
+    if (input != NULL)
+        OD_TRY(od_schema_copy(input, &scan->input, err));
+    else
+        OD_TRY(od_schema_make(&scan->input, "", "+s", 0, err));
+    OD_TRY(od_ipc_writer_create(&scan->input, &scan->ticks, err));
     OD_TRY(od_vgi_dialect_of(vgi, interrupt, &scan->dialect, err));
     *out = scan;
     scan = NULL;
@@ -232,7 +246,7 @@ out:
 static od_code start_filtered(od_vgi_scan *scan, od_error *err)
 {
     od_error why = {.code = OD_OK};
-    od_code rc = start(scan, NULL, &why);
+    od_code rc = od_vgi_scan_start(scan, NULL, &why);
 
     if (rc == OD_E_UNKNOWN && scan->filters != NULL && strstr(why.message, "FilterDeserializationError") != NULL) {
         od_vgi_session_give(scan->vgi, scan->session, !scan->broken);
@@ -240,7 +254,7 @@ static od_code start_filtered(od_vgi_scan *scan, od_error *err)
         od_msg_unref(scan->filters);
         scan->filters = NULL;
         scan->filter_count = 0;
-        return start(scan, NULL, err);
+        return od_vgi_scan_start(scan, NULL, err);
     }
     if (rc != OD_OK && err != NULL)
         *err = why;
@@ -254,8 +268,12 @@ od_code od_vgi_scan_open(od_vgi *vgi, const od_vgi_context *context, const od_vg
     od_code rc;
 
     *out = NULL;
-    OD_TRY(create(vgi, bound, context->interrupt, &scan, err));
+    OD_TRY(od_vgi_scan_create(vgi, bound, context->interrupt, options != NULL ? options->input : NULL, &scan, err));
     OD_TRY(pick_schema(scan, options, err));
+    if (options != NULL && options->streaming) {
+        scan->phase = "INPUT";
+        scan->substream = od_uuid_random();
+    }
     scan->row_limit = options != NULL ? options->row_limit : 0;
     if (options != NULL)
         OD_TRY(od_vgi_filters_write(scan->dialect, &bound->schema, options->columns, options->column_count,
@@ -279,14 +297,14 @@ od_code od_vgi_scan_share(od_vgi_scan *first, od_vgi_scan **out, od_error *err)
     *out = NULL;
     if (first->max_workers <= 1)
         return od_fail(err, OD_E_PRECONDITION, "the rows of this scan come in one stream");
-    OD_TRY(create(first->vgi, first->bound, first->interrupt, &scan, err));
+    OD_TRY(od_vgi_scan_create(first->vgi, first->bound, first->interrupt, NULL, &scan, err));
     OD_TRY(od_schema_copy(&first->schema, &scan->schema, err));
     OD_TRY(od_buf_append(&scan->columns, first->columns.data, first->columns.len, err));
     if (first->filters != NULL)
         scan->filters = od_msg_ref(first->filters);
     scan->filter_count = first->filter_count;
     scan->row_limit = first->row_limit;
-    OD_TRY(start(scan, first, err));
+    OD_TRY(od_vgi_scan_start(scan, first, err));
     scan->max_workers = 1;
     scan->over = false;
     *out = scan;
@@ -328,12 +346,12 @@ od_code od_vgi_scan_check_schema(od_vgi_scan *scan, od_error *err)
 }
 
 /* The end of the output: the session is free once the input has ended too. */
-static od_code end_scan(od_vgi_scan *scan, const od_vgi_wait *wait, od_error *err)
+od_code od_vgi_scan_end(od_vgi_scan *scan, const od_vgi_wait *wait, od_error *err)
 {
     od_error why = {.code = OD_OK};
 
     scan->over = true;
-    if (end_input(scan, 0, wait, &why) != OD_OK)
+    if (end_input(scan, wait, &why) != OD_OK)
         scan->broken = true;
     if (!scan->stream.failed)
         return OD_OK;
@@ -355,14 +373,14 @@ od_code od_vgi_scan_next(od_vgi_scan *scan, struct ArrowArray *out, od_error *er
     OD_TRY(od_vgi_stream_next(&scan->stream, &wait, out, err));
     OD_TRY(od_vgi_scan_check_schema(scan, err));
     if (out->release == NULL) {
-        rc = end_scan(scan, &wait, err);
+        rc = od_vgi_scan_end(scan, &wait, err);
         if (rc != OD_OK)
             od_error_prefix(err, "vgi scan");
         return rc;
     }
     scan->pending -= scan->pending > 0;
     scan->batches++;
-    OD_TRY(wish(scan, 0, &wait, err));
+    OD_TRY(wish(scan, &wait, err));
 out:
     if (rc != OD_OK) {
         scan->over = scan->broken = true;
@@ -381,26 +399,27 @@ static od_code drain(od_vgi_scan *scan)
     od_code rc = add_tick(scan, true, NULL);
 
     if (rc == OD_OK)
-        rc = send_ticks(scan, 0, &wait, NULL);
+        rc = send_input(scan, 0, &wait, NULL);
     while (rc == OD_OK && !scan->stream.ended) {
         rc = od_vgi_stream_next(&scan->stream, &wait, &array, NULL);
         if (array.release != NULL)
             array.release(&array);
     }
-    return rc == OD_OK ? end_input(scan, 0, &wait, NULL) : rc;
+    return rc == OD_OK ? end_input(scan, &wait, NULL) : rc;
 }
 
 void od_vgi_scan_close(od_vgi_scan *scan)
 {
     if (scan == NULL)
         return;
-    if (scan->session != NULL && !scan->over && !scan->broken && drain(scan) != OD_OK)
+    if (scan->session != NULL && !scan->over && !scan->broken &&
+        (scan->takes_rows ? od_vgi_scan_end_rows(scan, NULL) : drain(scan)) != OD_OK)
         scan->broken = true;
     od_vgi_session_give(scan->vgi, scan->session, !scan->broken);
     od_vgi_stream_release(&scan->stream);
     od_fetched_release(&scan->answer);
     od_ipc_writer_free(scan->ticks);
-    od_schema_release(&scan->no_columns);
+    od_schema_release(&scan->input);
     od_schema_release(&scan->schema);
     od_buf_release(&scan->columns);
     od_msg_unref(scan->filters);

@@ -2,6 +2,7 @@
 #ifndef OD_VGI_CLIENT_SCAN_INTERNAL_H
 #define OD_VGI_CLIENT_SCAN_INTERNAL_H
 
+#include "base/uuid.h"
 #include "vgi/client/bound.h"
 
 struct od_vgi_scan {
@@ -13,7 +14,11 @@ struct od_vgi_scan {
     od_vgi_source source;
     od_vgi_stream stream;
     od_ipc_writer *ticks;
-    struct ArrowSchema no_columns; /* of the input stream */
+    struct ArrowSchema input; /* of the input stream; no columns: ticks only */
+    const char *phase;        /* of a function over rows, or NULL */
+    od_uuid substream;        /* of one with phases */
+    bool takes_rows;
+    bool input_begun;              /* the input stream's schema was sent */
     struct ArrowSchema schema;     /* of what comes */
     od_buf columns;                /* int64_t: what was asked for; none: all */
     od_buf execution, init_opaque; /* what another stream of the same rows sends */
@@ -29,7 +34,16 @@ struct od_vgi_scan {
     bool over;         /* the end, or an error, was told */
 };
 
-/* scan.c. The header stream, to its end; *FAILED: it tells an error, and the session goes on. */
+/* scan.c. A scan that has not started, with an input of INPUT (NULL: no columns). */
+OD_MUST_CHECK od_code od_vgi_scan_create(od_vgi *vgi, const od_vgi_bound *bound, od_vgi_interrupt interrupt,
+                                         const struct ArrowSchema *input, od_vgi_scan **out, od_error *err);
+/* Starts it, as another stream of FIRST if that is not NULL. */
+OD_MUST_CHECK od_code od_vgi_scan_start(od_vgi_scan *scan, const od_vgi_scan *first, od_error *err);
+/* Sends what was added to the input. */
+OD_MUST_CHECK od_code od_vgi_scan_send(od_vgi_scan *scan, const od_vgi_wait *wait, od_error *err);
+/* The end of the output was read: ends the input. OD_OK, or what the worker failed with. */
+OD_MUST_CHECK od_code od_vgi_scan_end(od_vgi_scan *scan, const od_vgi_wait *wait, od_error *err);
+/* The header stream, to its end; *FAILED: it tells an error, and the session goes on. */
 OD_MUST_CHECK od_code od_vgi_scan_read_header(od_vgi_scan *scan, const od_vgi_wait *wait, bool *failed, od_error *err);
 /* Whether the output's schema is the bound one, once it is there. */
 OD_MUST_CHECK od_code od_vgi_scan_check_schema(od_vgi_scan *scan, od_error *err);
@@ -37,5 +51,11 @@ OD_MUST_CHECK od_code od_vgi_scan_check_schema(od_vgi_scan *scan, od_error *err)
 /* scan_http.c. REQUEST is the init's. */
 OD_MUST_CHECK od_code od_vgi_scan_http_start(od_vgi_scan *scan, od_msg *request, od_error *err);
 OD_MUST_CHECK od_code od_vgi_scan_http_next(od_vgi_scan *scan, struct ArrowArray *out, od_error *err);
+/* Sends what was added to the input, and reads the batch that comes of it. */
+OD_MUST_CHECK od_code od_vgi_scan_http_put(od_vgi_scan *scan, struct ArrowArray *rows, const od_ipc_pair *status,
+                                           struct ArrowArray *out, od_error *err);
+
+/* exchange.c. The end of what goes in; reads off what comes. */
+OD_MUST_CHECK od_code od_vgi_scan_end_rows(od_vgi_scan *scan, od_error *err);
 
 #endif

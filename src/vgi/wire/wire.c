@@ -9,7 +9,8 @@ const od_vgi_dialect od_vgi_dialects[OD_VGI_DIALECTS] = {
      .nulls = true,
      .symbols = true,
      .reads_after_failure = true,
-     .expressions = true},
+     .expressions = true,
+     .continues = true},
     {.version = "1.3.0"},
 };
 

@@ -1,0 +1,58 @@
+#include "vgi/rows.hpp"
+
+#include "duckdb/common/arrow/arrow_converter.hpp"
+
+namespace vgi {
+
+RowsSchema::RowsSchema(ClientContext &context, const vector<LogicalType> &types, const vector<string> &names) {
+	auto properties = ArrowProperties(context);
+	ArrowConverter::ToArrowSchema(&schema, types, names, properties);
+}
+
+RowsSchema::~RowsSchema() {
+	if (schema.release) {
+		schema.release(&schema);
+	}
+}
+
+RowsStream::RowsStream(ClientContext &context, const od_vgi_context &call, const BoundFunction &bound,
+                       const RowsSchema &input, bool streaming)
+    : context(context) {
+	od_vgi_scan_options options = {};
+	options.input = &input.Get();
+	options.streaming = streaming;
+	od_error err = {};
+	ThrowIfFailed(od_vgi_scan_open(bound.remote->Handle(), &call, bound.bound, &options, &scan, &err), err);
+}
+
+RowsStream::~RowsStream() {
+	od_vgi_scan_close(scan);
+}
+
+bool RowsStream::Put(DataChunk &rows, bool again) {
+	ArrowArray array = {};
+	ArrowConverter::ToArrowArray(rows, &array, ArrowProperties(context),
+	                             ArrowTypeExtensionData::GetExtensionTypes(context, rows.GetTypes()));
+	batch = make_shared_ptr<ArrowArrayWrapper>();
+	bool more = false;
+	od_error err = {};
+	ThrowIfFailed(od_vgi_scan_put(scan, &array, again, &batch->arrow_array, &more, &err), err);
+	return more;
+}
+
+void RowsStream::Finalize() {
+	od_vgi_scan *kept = nullptr;
+	od_error err = {};
+	ThrowIfFailed(od_vgi_scan_finalize(scan, &kept, &err), err);
+	od_vgi_scan_close(scan);
+	scan = kept;
+}
+
+bool RowsStream::NextKept() {
+	batch = make_shared_ptr<ArrowArrayWrapper>();
+	od_error err = {};
+	ThrowIfFailed(od_vgi_scan_next(scan, &batch->arrow_array, &err), err);
+	return batch->arrow_array.release != nullptr;
+}
+
+} // namespace vgi

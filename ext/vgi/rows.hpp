@@ -1,0 +1,51 @@
+//===----------------------------------------------------------------------===//
+// vgi/rows.hpp: rows into a worker's function, and out of it
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "vgi/bound.hpp"
+
+#include "duckdb/function/table/arrow.hpp"
+
+namespace vgi {
+
+//! The schema of rows that go in.
+class RowsSchema {
+public:
+	RowsSchema(ClientContext &context, const vector<LogicalType> &types, const vector<string> &names);
+	~RowsSchema();
+	RowsSchema(const RowsSchema &) = delete;
+
+	const ArrowSchema &Get() const {
+		return schema;
+	}
+
+private:
+	ArrowSchema schema = {};
+};
+
+//! One stream of a function over rows. One thread.
+class RowsStream {
+public:
+	//! CALL and BOUND outlive it.
+	RowsStream(ClientContext &context, const od_vgi_context &call, const BoundFunction &bound, const RowsSchema &input,
+	           bool streaming);
+	~RowsStream();
+	RowsStream(const RowsStream &) = delete;
+
+	//! Sends ROWS, or asks for more of them (AGAIN); true: there is more still.
+	bool Put(DataChunk &rows, bool again);
+	//! No rows follow: what the function kept comes as batches.
+	void Finalize();
+	//! After Finalize: the next batch; false at the end.
+	bool NextKept();
+
+	//! The batch that came.
+	shared_ptr<ArrowArrayWrapper> batch;
+
+private:
+	ClientContext &context;
+	od_vgi_scan *scan = nullptr;
+};
+
+} // namespace vgi

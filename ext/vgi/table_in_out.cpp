@@ -1,0 +1,145 @@
+#include "vgi/functions.hpp"
+#include "vgi/rows.hpp"
+#include "vgi/transaction.hpp"
+
+namespace vgi {
+
+namespace {
+
+struct InOutBindData : public TableFunctionData {
+	shared_ptr<WorkerFunction> worker;
+	shared_ptr<BoundFunction> bound;
+	shared_ptr<RowsSchema> input;
+
+	unique_ptr<FunctionData> Copy() const override {
+		auto result = make_uniq<InOutBindData>();
+		result->worker = worker;
+		result->bound = bound;
+		result->input = input;
+		return std::move(result);
+	}
+	bool Equals(const FunctionData &other) const override {
+		return bound == other.Cast<InOutBindData>().bound;
+	}
+	bool SupportStatementCache() const override {
+		return false;
+	}
+};
+
+//! One thread's rows in and out: a stream of its own, begun with its first row.
+struct InOutState : public LocalTableFunctionState {
+	InOutState(ClientContext &context, const InOutBindData &bind) : arrow(make_uniq<ArrowArrayWrapper>(), context) {
+		ArrowTableFunction::PopulateArrowTableSchema(context, columns, bind.bound->Schema());
+	}
+	bool HasRows() const {
+		return arrow.chunk_offset < idx_t(arrow.chunk->arrow_array.length);
+	}
+	void Take(RowsStream &from) {
+		arrow.Reset();
+		arrow.chunk = from.batch;
+	}
+	//! Gives what is left of the batch, up to a vector.
+	void Give(DataChunk &output) {
+		auto count = MinValue<idx_t>(STANDARD_VECTOR_SIZE, idx_t(arrow.chunk->arrow_array.length) - arrow.chunk_offset);
+		output.SetCardinality(count);
+		ArrowTableFunction::ArrowToDuckDB(arrow, columns.GetColumns(), output);
+		arrow.chunk_offset += count;
+	}
+
+	od_vgi_context call;
+	unique_ptr<RowsStream> stream;
+	ArrowTableSchema columns;
+	ArrowScanLocalState arrow;
+	//! The rows that went in last are not done with: there is more of them.
+	bool more = false;
+	bool rows_are_in = false;
+	bool finalized = false;
+};
+
+unique_ptr<FunctionData> BindInOut(ClientContext &context, TableFunctionBindInput &input, vector<LogicalType> &types,
+                                   vector<string> &names) {
+	auto result = make_uniq<InOutBindData>();
+	result->worker = input.info->Cast<WorkerTableInfo>().worker;
+	auto &worker = *result->worker;
+	if (input.input_table_types.empty()) {
+		throw BinderException("VGI function \"%s\" takes a table: %s((SELECT ...))", Text(worker.function.name),
+		                      Text(worker.function.name));
+	}
+	FunctionCall call(worker.catalog, worker.function, worker.schema);
+	call.arguments = CallArguments(worker, input);
+	result->input = make_shared_ptr<RowsSchema>(context, input.input_table_types, input.input_table_names);
+	call.input = &result->input->Get();
+	result->bound = BindAtWorker(context, call);
+	ArrowTableSchema columns;
+	ArrowTableFunction::PopulateArrowTableSchema(context, columns, result->bound->Schema());
+	names = columns.GetNames();
+	types = columns.GetTypes();
+	if (names.empty()) {
+		throw IOException("VGI function \"%s\" of \"%s\" has no columns", Text(worker.function.name),
+		                  worker.catalog.GetName());
+	}
+	return std::move(result);
+}
+
+unique_ptr<LocalTableFunctionState> InitInOut(ExecutionContext &context, TableFunctionInitInput &input,
+                                              GlobalTableFunctionState *) {
+	return make_uniq<InOutState>(context.client, input.bind_data->Cast<InOutBindData>());
+}
+
+OperatorResultType RunInOut(ExecutionContext &context, TableFunctionInput &data, DataChunk &input, DataChunk &output) {
+	auto &bind = data.bind_data->Cast<InOutBindData>();
+	auto &state = data.local_state->Cast<InOutState>();
+	if (!state.stream) {
+		if (input.size() == 0) {
+			return OperatorResultType::NEED_MORE_INPUT;
+		}
+		state.call = VgiTransaction::Get(context.client, bind.worker->catalog).Call(context.client);
+		state.stream = make_uniq<RowsStream>(context.client, state.call, *bind.bound, *bind.input, true);
+	}
+	while (!state.HasRows()) {
+		if (state.rows_are_in && !state.more) {
+			state.rows_are_in = false;
+			return OperatorResultType::NEED_MORE_INPUT;
+		}
+		state.more = state.stream->Put(input, state.rows_are_in);
+		state.rows_are_in = true;
+		state.Take(*state.stream);
+	}
+	state.Give(output);
+	if (!state.HasRows() && !state.more) {
+		state.rows_are_in = false;
+		return OperatorResultType::NEED_MORE_INPUT;
+	}
+	return OperatorResultType::HAVE_MORE_OUTPUT;
+}
+
+OperatorFinalizeResultType FinishInOut(ExecutionContext &, TableFunctionInput &data, DataChunk &output) {
+	auto &state = data.local_state->Cast<InOutState>();
+	if (!state.stream) {
+		return OperatorFinalizeResultType::FINISHED;
+	}
+	if (!state.finalized) {
+		state.stream->Finalize();
+		state.finalized = true;
+	}
+	while (!state.HasRows()) {
+		if (!state.stream->NextKept()) {
+			return OperatorFinalizeResultType::FINISHED;
+		}
+		state.Take(*state.stream);
+	}
+	state.Give(output);
+	return OperatorFinalizeResultType::HAVE_MORE_OUTPUT;
+}
+
+} // namespace
+
+TableFunction TableInOutFunction(const string &name, vector<LogicalType> parameters, bool has_finalize) {
+	TableFunction function(name, std::move(parameters), nullptr, BindInOut, nullptr, InitInOut);
+	function.in_out_function = RunInOut;
+	function.in_out_function_final = has_finalize ? FinishInOut : nullptr;
+	function.verify_serialization = false;
+	return function;
+}
+
+} // namespace vgi
