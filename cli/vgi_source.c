@@ -66,6 +66,14 @@ static od_code copy_text(const od_record *record, const char *name, int64_t row,
     return *out != NULL ? OD_OK : od_fail(err, OD_E_NO_MEMORY, "out of memory");
 }
 
+/* As copy_text, of what is never NULL. */
+static od_code copy_name(const od_record *record, const char *name, int64_t row, char **out, od_error *err)
+{
+    od_code rc = copy_text(record, name, row, out, err);
+
+    return rc == OD_OK && *out == NULL ? od_fail(err, OD_E_INTERNAL, "a name is NULL") : rc;
+}
+
 typedef struct {
     char *out;
     size_t size;
@@ -144,8 +152,8 @@ static od_code take_source(void *arg, const od_record *record, int64_t row, od_e
         l->room = room;
     }
     source->engine = l->engine;
-    OD_TRY(copy_text(record, "s", row, &source->schema, err));
-    OD_TRY(copy_text(record, "n", row, &source->name, err));
+    OD_TRY(copy_name(record, "s", row, &source->schema, err));
+    OD_TRY(copy_name(record, "n", row, &source->name, err));
     OD_TRY(copy_text(record, "c", row, &source->comment, err));
     OD_TRY(od_cell_int(od_record_cell(record, "size", row), &source->rows, err));
     out->items[out->count++] = source;
@@ -204,9 +212,9 @@ static od_code take_not_null(void *arg, const od_record *record, int64_t row, od
     const vgi_source *source;
     od_code rc;
 
-    OD_TRY(copy_text(record, "s", row, &schema, err));
-    OD_TRY(copy_text(record, "n", row, &name, err));
-    OD_TRY(copy_text(record, "c", row, &column, err));
+    OD_TRY(copy_name(record, "s", row, &schema, err));
+    OD_TRY(copy_name(record, "n", row, &name, err));
+    OD_TRY(copy_name(record, "c", row, &column, err));
     source = vgi_sources_find(l->out, schema, name);
     for (int64_t i = 0; source != NULL && i < source->columns.n_children; i++)
         if (strcmp(source->columns.children[i]->name, column) == 0)

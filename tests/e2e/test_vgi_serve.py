@@ -15,6 +15,7 @@ import urllib.request
 import duckdb
 import pytest
 import services
+import vgi_worker
 
 CLIENT = services.BUILD / "programs" / "vgi_client"
 OPENDUCK = services.BUILD / "bin" / "openduck"
@@ -168,6 +169,43 @@ def test_what_cannot_be_served_is_told(database, tmp_path):
     assert "nowhere.duckdb" in told("--db", tmp_path / "nowhere.duckdb")
     refused = ask(serve(database), "attach", "shop", fails=True)
     assert "there is no catalog 'shop': there is 'hot'" in "\n".join(refused)
+
+
+@pytest.mark.parametrize(("generation", "transport"), [("2.2", "stdio"), ("2.2", "http"), ("1.3", "stdio")])
+def test_the_sdks_own_client_reads_it(database, cold, generation, transport):
+    """Its 1.3 form sends bodies over HTTP in zstd alone, which is not read here."""
+    options = ["--companion", "lake=duckdb:%s" % cold]
+
+    def told(where):
+        python, script = vgi_worker.arguments(generation)[0], services.ROOT / "tests" / "support" / "vgi_sdk_client.py"
+        done = subprocess.run(
+            [python, script, generation, where, "hot", "main", "events"],
+            env=vgi_worker.environment(generation),
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        return json.loads(done.stdout)
+
+    if transport == "http":
+        with listening(database, "--http", "127.0.0.1:0", *options) as worker:
+            found = told(worker.location)
+    else:
+        found = told(serve(database, *options).removeprefix("exec "))
+    assert found["catalogs"] == ["hot"] and found["schemas"] == ["main", "other"] and found["default_schema"] == "main"
+    assert found["companions"] == [["lake", "duckdb:%s" % cold, {}, True]]
+    assert found["tables"]["events"] == {"id": "int64", "ts": "timestamp[us]", "val": "string"}
+    assert found["functions"]["few"] == [True, True] and found["views"] == 0
+    assert found["found"] == "events" and found["missing"]
+    assert found["rows"] == found["again"] == 10000
+    assert found["first"] == ["0", "2026-11-01 00:00:00", "e0"]
+    assert found["narrow"] == [["ts", "id"], 10000]
+    assert "there is no table function 'nothing'" in found["error"]
+    if generation == "2.2":
+        assert found["branches"] == [["events", None, None]]
+        assert found["filtered"] == 8
 
 
 @pytest.mark.extension

@@ -482,17 +482,27 @@ out:
     return rc;
 }
 
+static od_code put_extensions(const vgiw_table *table, od_row *row, od_error *err)
+{
+    od_slice *extensions = od_calloc(table->extension_count + 1, sizeof *extensions);
+
+    if (extensions == NULL)
+        return od_fail(err, OD_E_NO_MEMORY, "out of memory");
+    for (size_t i = 0; i < table->extension_count; i++)
+        extensions[i] = od_slice_str(table->extensions[i]);
+    od_row_text_list(row, "required_extensions", OD_ROW_NOT_NULL, extensions, table->extension_count);
+    od_free(extensions);
+    return OD_OK;
+}
+
 od_code vgiw_put_branches(const od_vgi_dialect *dialect, const vgiw_table *table, od_row *row, od_error *err)
 {
     vgiw_records records = {0};
-    od_slice *extensions = od_calloc(table->extension_count + 1, sizeof *extensions);
     filters f = {0};
     od_row *inner = NULL;
     od_code rc;
 
     OD_TRY(od_row_create(&inner, err));
-    if (extensions == NULL)
-        OD_TRY(od_fail(err, OD_E_NO_MEMORY, "out of memory"));
     OD_TRY(filters_ask(table, &f, err));
     for (size_t i = 0; i < table->branch_count; i++) {
         const char *filter = f.texts[i] != NULL && f.texts[i][0] != '\0' ? f.texts[i] : NULL;
@@ -500,14 +510,32 @@ od_code vgiw_put_branches(const od_vgi_dialect *dialect, const vgiw_table *table
         OD_TRY(put_branch(dialect, table, &table->branches[i], filter, inner, err));
         OD_TRY(vgiw_records_add(&records, dialect, VGIW_BRANCH_INFO, inner, err));
     }
-    for (size_t i = 0; i < table->extension_count; i++)
-        extensions[i] = od_slice_str(table->extensions[i]);
     OD_TRY(vgiw_records_put(&records, row, "branches", err));
-    od_row_text_list(row, "required_extensions", OD_ROW_NOT_NULL, extensions, table->extension_count);
+    OD_TRY(put_extensions(table, row, err));
 out:
     vgiw_records_release(&records);
     od_row_free(inner);
-    od_free(extensions);
+    filters_release(&f, table->branch_count);
+    return rc;
+}
+
+od_code vgiw_put_scan_function(const od_vgi_dialect *dialect, const vgiw_table *table, od_row *row, od_error *err)
+{
+    const vgiw_branch *branch = table->branches;
+    filters f = {0};
+    od_code rc;
+
+    OD_TRY(filters_ask(table, &f, err));
+    if (table->branch_count != 1 || branch->source_table != NULL || branch->format != NULL ||
+        (f.texts[0] != NULL && f.texts[0][0] != '\0'))
+        OD_TRY(od_fail(err, OD_E_NOT_IMPLEMENTED, "table '%s' is read by its branches", table->name));
+    od_row_text(row, "function_name", OD_ROW_NOT_NULL, od_slice_str(branch->function));
+    OD_TRY(put_arguments(&branch->arguments, row, err));
+    OD_TRY(put_extensions(table, row, err));
+    if (dialect->paths && branch->function_schema != NULL)
+        od_vgi_put_schema(dialect, row, "schema_path", "schema_name", branch->function_schema, OD_ROW_NULLABLE);
+    vgiw_complete(dialect, VGIW_SCAN_FUNCTION_RESULT, row);
+out:
     filters_release(&f, table->branch_count);
     return rc;
 }

@@ -48,5 +48,8 @@ OD_MUST_CHECK od_code vgiw_put_function(const od_vgi_dialect *dialect, const vgi
 /* The branches of TABLE, with their filters as they are now. */
 OD_MUST_CHECK od_code vgiw_put_branches(const od_vgi_dialect *dialect, const vgiw_table *table, od_row *row,
                                         od_error *err);
+/* For clients that know no branches: the one function that TABLE is read by. OD_E_NOT_IMPLEMENTED: it takes more than that. */
+OD_MUST_CHECK od_code vgiw_put_scan_function(const od_vgi_dialect *dialect, const vgiw_table *table, od_row *row,
+                                             od_error *err);
 
 #endif

@@ -132,7 +132,8 @@ struct vgiw_rows {
     struct ArrowSchema schema;
     vgiw_filters *filters;
     void *state;
-    bool open, over;
+    void (*close)(void *state); /* NULL: it is not open */
+    bool over;
 };
 
 static od_code read_columns(vgiw_rows *rows, od_cell list, od_error *err)
@@ -195,7 +196,8 @@ static od_code start(vgiw_rows *rows, od_error *err)
 
     scan.filters = vgiw_filters_all(rows->filters, &scan.filter_count);
     rc = vgiw_failed(err, call->open(call->arg, &scan, &rows->state, &why), &why);
-    rows->open = rc == OD_OK;
+    if (rc == OD_OK)
+        rows->close = call->close;
     return rc;
 }
 
@@ -254,8 +256,8 @@ void vgiw_rows_close(vgiw_rows *rows)
 {
     if (rows == NULL)
         return;
-    if (rows->open)
-        rows->bound.function->call.close(rows->state);
+    if (rows->close != NULL)
+        rows->close(rows->state);
     vgiw_filters_free(rows->filters);
     od_schema_release(&rows->schema);
     od_free(rows->columns);

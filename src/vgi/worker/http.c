@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/deadline.h"
+#include "base/inflate.h"
 #include "http/answer.h"
 #include "http/listen.h"
 #include "vgi/worker/connections.h"
@@ -155,6 +156,15 @@ static void answer_body(const exchange *x)
 
 /* ---- routes ---- */
 
+/* What clients have to know before they ask: how bodies may be compressed, and that none is kept elsewhere. */
+static bool put_abilities(od_http_response *response)
+{
+    return od_buf_printf(&response->headers, NULL,
+                         "VGI-Supported-Encodings: gzip\r\nVGI-Externalization-Enabled: false\r\n"
+                         "VGI-Accept-Max-Response-Bytes-Support: true\r\nVGI-Max-Request-Bytes: %zu\r\n",
+                         VGIW_MAX_BODY) == OD_OK;
+}
+
 static bool is_arrow(const od_http_head *head)
 {
     od_slice type = od_http_head_value(head, "content-type");
@@ -164,18 +174,67 @@ static bool is_arrow(const od_http_head *head)
            (type.len == n || type.data[n] == ';' || type.data[n] == ' ');
 }
 
+/* Whether the body can be read; one that is compressed goes to PLAIN. */
+static bool read_coding(const od_http_request *request, od_buf *plain, od_http_response *response)
+{
+    od_slice coding = od_http_head_value(request->head, "content-encoding");
+
+    if (coding.len == 0)
+        return true;
+    if (coding.len != 4 || strncasecmp((const char *)coding.data, "gzip", 4) != 0)
+        return false;
+    switch (od_gunzip(request->body, VGIW_MAX_BODY, plain, NULL)) {
+    case OD_OK:
+        return true;
+    case OD_E_TOO_LARGE:
+        response->status = 413;
+        return false;
+    default:
+        response->status = 400;
+        return false;
+    }
+}
+
+/* A client says how much it takes; what is more is not sent. */
+static void bound_answer(const exchange *x, const od_http_head *head)
+{
+    od_slice most = od_http_head_value(head, "vgi-accept-max-response-bytes");
+    od_error why = {.code = OD_OK};
+    size_t limit = 0;
+
+    if (most.len == 0 || most.len > 18)
+        return;
+    for (size_t i = 0; i < most.len; i++) {
+        if (most.data[i] < '0' || most.data[i] > '9')
+            return;
+        limit = 10 * limit + (size_t)(most.data[i] - '0');
+    }
+    if (x->response->body.len <= limit)
+        return;
+    (void)od_fail(&why, OD_E_TOO_LARGE, "an answer of %zu bytes is above the client's limit of %zu",
+                  x->response->body.len, limit);
+    fail(x, &why);
+}
+
 static void call_method(void *arg, const od_http_request *request, od_http_response *response)
 {
     static const char prefix[] = "/vgi.v2/";
     od_slice path = request->head->path;
     size_t skip = path.len > strlen(prefix) && memcmp(path.data, prefix, strlen(prefix)) == 0 ? strlen(prefix) : 1;
-    const exchange x = {arg, od_slice_of(path.data + skip, path.len - skip), request->body, response};
+    exchange x = {arg, od_slice_of(path.data + skip, path.len - skip), request->body, response};
+    od_buf plain = {0};
 
-    if (!is_arrow(request->head)) {
-        response->status = 415;
-        return;
+    if (!put_abilities(response)) {
+        response->status = 500;
+    } else if (!is_arrow(request->head) || !read_coding(request, &plain, response)) {
+        response->status = response->status != 200 ? response->status : 415;
+    } else {
+        if (plain.data != NULL)
+            x.body = od_slice_of(plain.data, plain.len);
+        answer_body(&x);
+        bound_answer(&x, request->head);
     }
-    answer_body(&x);
+    od_buf_release(&plain);
 }
 
 static void tell_health(void *arg, const od_http_request *request, od_http_response *response)
@@ -183,7 +242,8 @@ static void tell_health(void *arg, const od_http_request *request, od_http_respo
     (void)arg;
     (void)request;
     response->content_type = "application/json";
-    if (od_buf_printf(&response->body, NULL,
+    if (!put_abilities(response) ||
+        od_buf_printf(&response->body, NULL,
                       "{\"status\":\"ok\",\"server_id\":\"openduck\",\"protocol\":\"vgi.v2\"}\n") != OD_OK)
         response->status = 500;
 }
@@ -248,7 +308,7 @@ static bool tell_refused(const connection *c, int status)
     return false;
 }
 
-static bool respond(connection *c, const od_http_head *head)
+static bool respond(connection *c, od_http_head *head)
 {
     const od_slice body = od_slice_of(c->in.data + head->len, head->content_length);
     bool health = is(head->path, "/health");
@@ -261,8 +321,12 @@ static bool respond(connection *c, const od_http_head *head)
     const od_http_server_options options = {
         .listen = c->site->address, .token = &c->site->token, .routes = &route, .route_count = 1};
     od_buf out = {0};
-    bool ok = path != NULL && od_http_answer(&options, head, body, head->keep_alive, &out, NULL) == OD_OK &&
-              write_all(c, &out);
+    bool ok;
+
+    if (health && is(head->method, "OPTIONS")) /* as clients ask what there is */
+        head->method = od_slice_str("GET");
+    ok = path != NULL && od_http_answer(&options, head, body, head->keep_alive, &out, NULL) == OD_OK &&
+         write_all(c, &out);
 
     od_free(path);
     od_buf_release(&out);

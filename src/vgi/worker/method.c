@@ -292,12 +292,12 @@ static od_code get_branches(const vgiw_call *call, od_error *err)
     return rc == OD_OK ? vgiw_put_branches(call->dialect, table, call->out, err) : rc;
 }
 
-static od_code no_scan_function(const vgiw_call *call, od_error *err)
+static od_code get_scan_function(const vgiw_call *call, od_error *err)
 {
     const vgiw_table *table;
     od_code rc = find_table(call, true, &table, err);
 
-    return rc == OD_OK ? od_fail(err, OD_E_NOT_IMPLEMENTED, "table '%s' has branches: ask for those", table->name) : rc;
+    return rc == OD_OK ? vgiw_put_scan_function(call->dialect, table, call->out, err) : rc;
 }
 
 /* ---- functions ---- */
@@ -360,7 +360,7 @@ static const vgiw_method methods[] = {
     {"catalog_schema_contents_indexes", no_items, false},
     {"catalog_table_get", get_table, false},
     {"catalog_table_scan_branches_get", get_branches, false},
-    {"catalog_table_scan_function_get", no_scan_function, false},
+    {"catalog_table_scan_function_get", get_scan_function, false},
     {"catalog_view_get", no_items, false},
     {"catalog_macro_get", no_items, false},
     {"catalog_index_get", no_items, false},
