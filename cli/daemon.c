@@ -93,8 +93,8 @@ static od_code databases_fill(const od_options *options, databases *d, od_error 
     return OD_OK;
 }
 
-od_code daemon_open_engine(const od_options *options, observe *observer, daemon_mounts **mounts, od_engine **out,
-                           od_error *err)
+od_code daemon_open_engine(const od_options *options, unsigned run_places, observe *observer, daemon_mounts **mounts,
+                           od_engine **out, od_error *err)
 {
     const char *memory_limit = od_options_str(options, OD_OPT_MEMORY_LIMIT);
     const char *extensions = mounts ? od_options_str(options, OD_OPT_EXTENSION_DIRECTORY) : "";
@@ -123,6 +123,7 @@ od_code daemon_open_engine(const od_options *options, observe *observer, daemon_
         .batch_bytes = od_options_size(options, OD_OPT_BATCH_BYTES),
         .host = od_server_host(),
         .metrics = observe_metrics(observer),
+        .run_places = run_places,
     };
     if (mounts) {
         engine.temp_directory = daemon_mounts_temp(*mounts);

@@ -30,9 +30,9 @@ void daemon_mounts_close(daemon_mounts *mounts);
 
 /* The engine of --db, FILE arguments and the other options of DuckDB. MOUNTS is not NULL for a command that takes those of a worker
  * (--storage, --ducklake-metadata, --max-snapshots): *mounts is the caller's, also on failure, and closed after the engine. OBSERVER's
- * metrics, which outlive the engine, are told of its storage. */
-OD_MUST_CHECK od_code daemon_open_engine(const od_options *options, observe *observer, daemon_mounts **mounts,
-                                         od_engine **out, od_error *err);
+ * metrics, which outlive the engine, are told of its storage. RUN_PLACES as in od_engine_options. */
+OD_MUST_CHECK od_code daemon_open_engine(const od_options *options, unsigned run_places, observe *observer,
+                                         daemon_mounts **mounts, od_engine **out, od_error *err);
 
 /* For od_worker_options.on_fatal, on any thread: has daemon_run end the process with EXIT_FAILED. */
 void daemon_fatal(void *unused, const char *why);

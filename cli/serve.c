@@ -95,6 +95,7 @@ int command_serve(const od_options *options)
         .max_transactions = (unsigned)od_options_int(options, OD_OPT_MAX_TRANSACTIONS),
         .transaction_idle_ms = od_options_ms(options, OD_OPT_TRANSACTION_IDLE_TIMEOUT),
     };
+    const bool hybrid = od_options_bool(options, OD_OPT_HYBRID);
     od_worker_options with_engine = worker_options;
     od_gateway_options gateway_options;
     daemon_mounts *mounts = NULL;
@@ -112,7 +113,7 @@ int command_serve(const od_options *options)
     OD_TRY(daemon_tls_open(options, &tls, &err));
     OD_TRY(daemon_tokens_open(options, false, false, &tokens, &err));
     OD_TRY(observe_create(options, "serve", &observer, &err));
-    OD_TRY(daemon_open_engine(options, observer, &mounts, &engine, &err));
+    OD_TRY(daemon_open_engine(options, hybrid ? OD_RUN_LOCAL | OD_RUN_REMOTE : 0, observer, &mounts, &engine, &err));
     with_engine.engine = engine;
     with_engine.tokens = tokens;
     OD_TRY(od_worker_create(&with_engine, &worker, &err));
@@ -120,7 +121,7 @@ int command_serve(const od_options *options)
     gateway_options.tokens = tokens;
     gateway_options.worker = worker;
     gateway_options.engine = engine;
-    gateway_options.hybrid = od_options_bool(options, OD_OPT_HYBRID) ? engine : NULL;
+    gateway_options.hybrid = hybrid ? engine : NULL;
     gateway_options.metrics = observe_metrics(observer);
     OD_TRY(od_gateway_create(&gateway_options, &gateway, &err));
     OD_TRY(serve(options, observer, gateway, tokens, &tls, 0, &err));
@@ -165,7 +166,7 @@ static od_code open_hybrid(const od_options *options, observe *observer, od_engi
     size_t databases;
 
     if (od_options_bool(options, OD_OPT_HYBRID))
-        return daemon_open_engine(options, observer, NULL, out, err);
+        return daemon_open_engine(options, OD_RUN_LOCAL, observer, NULL, out, err);
     (void)od_options_pairs(options, OD_OPT_DB, &databases);
     return databases == 0 ? OD_OK : od_fail(err, OD_E_INVALID, "a gateway has databases of its own only with --hybrid");
 }

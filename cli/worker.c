@@ -159,7 +159,7 @@ int command_worker(const od_options *options)
     OD_TRY(daemon_tokens_open(options, false, true, &tokens, &err));
     task.tokens = worker_options.tokens = tokens;
     OD_TRY(observe_create(options, "worker", &task.observe, &err));
-    OD_TRY(daemon_open_engine(options, task.observe, &mounts, &engine, &err));
+    OD_TRY(daemon_open_engine(options, OD_RUN_REMOTE, task.observe, &mounts, &engine, &err));
     worker_options.engine = engine;
     OD_TRY(od_worker_create(&worker_options, &worker, &err));
     task.withdraw = withdraw_worker;

@@ -10,6 +10,7 @@
 #include "server/limit.hpp"
 #include "server/outline.hpp"
 #include "server/read.hpp"
+#include "server/run_here.hpp"
 #include "server/stream.hpp"
 #include "storage/register.hpp"
 
@@ -83,11 +84,11 @@ bool Describe(void *connection, void *prepared, char *why, size_t size) {
 	}
 }
 
-bool Install(void *connection, char *why, size_t size) {
+bool Install(void *connection, unsigned run_places, char *why, size_t size) {
 	try {
 		auto &context = *reinterpret_cast<duckdb::Connection *>(connection)->context;
 		InstallStream(context);
-		InstallRun(context);
+		InstallRun(context, run_places);
 		InstallLimit(context);
 		InstallDistinctCounts(context);
 		return true;

@@ -1,13 +1,10 @@
 #include "server/outline.hpp"
 
-#include "duckdb/catalog/catalog.hpp"
 #include "duckdb/common/exception/binder_exception.hpp"
 #include "duckdb/common/exception/parser_exception.hpp"
 #include "duckdb/common/string_util.hpp"
-#include "duckdb/function/table_function.hpp"
 #include "duckdb/parser/expression/list.hpp"
 #include "duckdb/parser/parsed_data/copy_info.hpp"
-#include "duckdb/parser/parsed_data/create_table_function_info.hpp"
 #include "duckdb/parser/parsed_data/create_table_info.hpp"
 #include "duckdb/parser/parsed_expression_iterator.hpp"
 #include "duckdb/parser/parser.hpp"
@@ -709,23 +706,6 @@ void Outline(const string &sql, const od_outline_sink &sink) {
 	if (walker.found && parser.statements.size() > 1) {
 		throw BinderException("openduck_run: the statement has to come alone");
 	}
-}
-
-//===--------------------------------------------------------------------===//
-// Where it was not taken out
-//===--------------------------------------------------------------------===//
-static unique_ptr<FunctionData> RefuseBind(ClientContext &, TableFunctionBindInput &, vector<LogicalType> &,
-                                           vector<string> &) {
-	throw BinderException(
-	    "openduck_run is not done here: it needs a server with --hybrid (OPENDUCK_HYBRID), and a place "
-	    "in the statement itself, not in a view or a macro");
-}
-
-void InstallRun(ClientContext &context) {
-	TableFunction function(RUN, {LogicalType::VARCHAR, LogicalType::VARCHAR}, nullptr, RefuseBind);
-	CreateTableFunctionInfo info(function);
-	info.internal = true;
-	context.RunFunctionInTransaction([&]() { Catalog::GetSystemCatalog(context).CreateTableFunction(context, info); });
 }
 
 } // namespace openduck

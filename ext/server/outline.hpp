@@ -10,7 +10,4 @@ namespace openduck {
 //! cannot be one.
 void Outline(const duckdb::string &sql, const od_outline_sink &sink);
 
-//! Makes openduck_run known in an instance, where nobody has taken it out of the statement: an error that says so.
-void InstallRun(duckdb::ClientContext &context);
-
 } // namespace openduck

@@ -43,6 +43,9 @@ typedef struct od_remote_txn od_remote_txn; /* one thread at a time, but for its
 /* In the remote's database. */
 OD_MUST_CHECK od_code od_remote_txn_begin(od_remote *remote, od_interrupt interrupt, od_remote_txn **out,
                                           od_error *err);
+/* The transaction ID, which somebody else has begun there with the same token: what is executed and ingested with *out runs in it.
+ * Ending it is theirs: _commit and _rollback are OD_E_NO_TRANSACTION, and free leaves it open. No I/O. */
+OD_MUST_CHECK od_code od_remote_txn_join(od_remote *remote, od_slice id, od_remote_txn **out, od_error *err);
 const char *od_remote_txn_id(const od_remote_txn *txn);
 /* Of the catalog as it sees it: when it began, or as its last end told. */
 uint64_t od_remote_txn_catalog_version(const od_remote_txn *txn);

@@ -66,6 +66,9 @@ typedef struct {
     bool whole;              /* RUN: the statement is this call and nothing else, by CALL or without */
 } od_outline_node;
 
+/* The places of openduck_run. */
+enum { OD_RUN_LOCAL = 1, OD_RUN_REMOTE = 2 };
+
 /* Of the whole. */
 typedef struct {
     const char *text; /* the statement without its semicolon, in which places are counted */
@@ -101,8 +104,9 @@ typedef struct {
     void (*rebind)(void *prepared);
     /* Its columns become those that it has with the bound values' types. False: WHY (of SIZE) is DuckDB's error. */
     bool (*describe)(void *connection, void *prepared, char *why, size_t size);
-    /* Makes the table functions openduck_stream and openduck_run in the instance of a duckdb_connection. False: WHY. */
-    bool (*install)(void *connection, char *why, size_t size);
+    /* Makes the table functions openduck_stream and openduck_run in the instance of a duckdb_connection. RUN_PLACES as in
+     * od_engine_options. False: WHY. */
+    bool (*install)(void *connection, unsigned run_places, char *why, size_t size);
     /* What openduck_stream() gives on a duckdb_connection from now on, once; NULL: nothing. SOURCE outlives that. */
     void (*set_stream)(void *connection, const od_stream_source *source);
     /* What statements of a duckdb_connection may do from now on, by any way that DuckDB has; NULL: everything. RIGHTS outlives that. What
@@ -150,6 +154,9 @@ typedef struct {
     bool
         mounted; /* files are DIR/database.duckdb in a mount of openduck-fuse, which has snapshots as DIR/snapshots/ID/database.duckdb */
     uint64_t catalog_version; /* that it begins with; 0: one that no other instance has */
+    /* Places of openduck_run (OD_RUN_LOCAL, OD_RUN_REMOTE) that this DuckDB is, for calls that nobody took out of the statement: those of
+     * views and macros. Others are errors. 0: all are */
+    unsigned run_places;
     od_metrics *metrics; /* of the work on databases at openduck://; borrowed, outlives the engine; NULL: not wanted */
 } od_engine_options;
 

@@ -74,6 +74,16 @@ void od_worker_run_unref(od_worker_run *run);
  * connection on which it was begun: when that is closed, it is rolled back. */
 void od_worker_take(od_worker *worker, od_rpc_call *call, od_msg *msg, od_rights *rights);
 
+/* A transaction that is open at the worker, for a gateway in its process that runs something in it itself. */
+typedef struct od_wtxn od_wtxn;
+
+/* That of ID, in use until od_wtxn_leave. OD_E_NO_TRANSACTION says how it ended; OD_E_PERMISSION: RIGHTS are of another token than
+ * began it. Any thread. */
+OD_MUST_CHECK od_code od_wtxn_use(od_worker *worker, od_slice id, const od_rights *rights, od_wtxn **out,
+                                  od_error *err);
+void od_wtxn_leave(od_wtxn *wtxn);        /* NULL allowed */
+od_txn *od_wtxn_txn(const od_wtxn *wtxn); /* borrowed */
+
 /* Any thread: ends what runs, and rolls back what is open, for tokens whose rights were withdrawn. */
 void od_worker_withdraw(od_worker *worker);
 

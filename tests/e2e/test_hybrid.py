@@ -1,10 +1,12 @@
 """openduck_run at a server with --hybrid: parts of a statement here, others at a worker."""
 
+import contextlib
 import threading
 import time
 
 import pytest
 import services
+import test_tokens
 
 REMOTE = (
     "CREATE TABLE lineitem AS SELECT i AS id, i * 10 AS amount, 'l' || i AS note FROM range(1, 1001) t(i)",
@@ -272,8 +274,11 @@ def test_a_statement_that_gives_nothing_times_out(hybrid):
 
 def test_without_hybrid_the_error_says_what_is_missing(hybrid):
     with hybrid.worker.client() as client:
-        error = client.run("FROM openduck_run('REMOTE', 'FROM side')", database="mydb").error
+        error = client.run("FROM openduck_run('LOCAL', 'FROM side')", database="mydb").error
     assert "--hybrid" in error.message
+    with services.Serve({"mydb": ":memory:"}) as server, server.client() as client:
+        for where in ("LOCAL", "REMOTE", "AUTO"):
+            assert "--hybrid" in client.run("FROM openduck_run('%s', 'SELECT 1')" % where).error.message
 
 
 def test_a_server_alone_has_both_places(tmp_path):
@@ -286,6 +291,236 @@ def test_a_server_alone_has_both_places(tmp_path):
             "FROM openduck_run('REMOTE', 'SELECT count(*) FROM lineitem JOIN "
             "openduck_run(''LOCAL'', ''FROM orders'') USING (id)')"
         ) == [(10,)]
+
+
+# ---------------------------------------------------------------- in a transaction of the client
+
+
+class Alone:
+    """A server with both places."""
+
+    def __init__(self, server, client):
+        self.server, self.client = server, client
+
+    rows, error, plan = Hybrid.rows, Hybrid.error, Hybrid.plan
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    path = services.make_database(tmp_path_factory.mktemp("alone") / "mydb.duckdb", *REMOTE, LOCAL[0])
+    with services.Serve({"mydb": path}, "--hybrid") as server, server.client() as client:
+        yield Alone(server, client)
+
+
+@pytest.fixture(params=["hybrid", "alone"])
+def place(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def txn(place):
+    place.rows("CALL openduck_run('REMOTE', 'CREATE OR REPLACE TABLE grows AS SELECT 1 AS id')")
+    transaction = place.client.begin("mydb")
+    yield {"transaction_id": transaction}
+    with contextlib.suppress(services.Refused):
+        place.client.rollback(transaction)
+
+
+COUNT = "SELECT count(*) FROM orders o JOIN openduck_run('REMOTE', 'FROM grows') g USING (id)"
+
+
+def test_a_fragment_sees_what_its_transaction_did(place, txn):
+    place.rows("INSERT INTO grows VALUES (2), (3)", **txn)
+    assert place.rows(COUNT, **txn) == [(3,)]
+    assert place.rows(COUNT) == [(1,)]
+    assert place.rows("FROM openduck_run('REMOTE', 'SELECT count(*) FROM grows')", **txn) == [(3,)]
+    place.rows("CREATE TABLE fresh AS SELECT 5 AS id", **txn)
+    assert place.rows("SELECT id FROM openduck_run('AUTO', 'FROM fresh') JOIN orders USING (id)", **txn) == [(5,)]
+    place.client.commit(txn["transaction_id"])
+    assert place.rows(COUNT) == [(3,)]
+    place.rows("CALL openduck_run('REMOTE', 'DROP TABLE fresh')")
+
+
+def test_what_a_fragment_writes_goes_with_its_transaction(place, txn):
+    place.rows("CALL openduck_run('REMOTE', 'INSERT INTO grows VALUES (2)')", **txn)
+    place.rows("INSERT INTO grows SELECT id FROM openduck_run('LOCAL', 'FROM orders WHERE id BETWEEN 3 AND 6')", **txn)
+    assert place.rows(COUNT, **txn) == [(6,)]
+    assert place.rows(COUNT) == [(1,)]
+    place.client.rollback(txn["transaction_id"])
+    assert place.rows(COUNT) == [(1,)]
+
+
+def test_a_transaction_has_one_view_of_the_data(place, txn):
+    assert place.rows(COUNT, **txn) == [(1,)]
+    place.rows("CALL openduck_run('REMOTE', 'INSERT INTO grows VALUES (2)')")
+    assert place.rows(COUNT) == [(2,)]
+    assert place.rows(COUNT, **txn) == [(1,)]
+
+
+def test_fragments_of_one_transaction_take_turns(place, txn):
+    """Several that are read at once, each more than is kept in memory for a moment, and one inside of another."""
+    place.rows("INSERT INTO grows SELECT i FROM range(2, 200001) t(i)", **txn)
+    wide = "SELECT id, repeat(''x'', 40) AS s FROM grows"
+    sql = (
+        "SELECT count(*), sum(length(a.s || b.s)), count(o.name) FROM openduck_run('REMOTE', '%s') a "
+        "JOIN openduck_run('REMOTE', '%s') b USING (id) LEFT JOIN orders o USING (id) "
+        "WHERE id IN (FROM openduck_run('REMOTE', 'SELECT g.id FROM grows g JOIN openduck_run(''LOCAL'', "
+        "''SELECT id FROM orders UNION ALL SELECT i FROM range(11, 150001) t(i)'') l USING (id)'))"
+    ) % (wide, wide)
+    assert place.rows(sql, **txn) == [(150000, 12000000, 10)]
+    assert place.rows(COUNT, **txn) == [(10,)]
+
+
+def test_names_of_the_statement_are_not_those_of_a_fragment(place, txn):
+    for fields in ({}, txn):
+        assert place.rows(
+            "WITH grows AS (SELECT 7 AS id) SELECT g.id AS a, r.id AS b, name FROM grows g JOIN orders USING (id), "
+            "openduck_run('REMOTE', 'FROM grows') r",
+            **fields,
+        ) == [(7, 1, "o7")]
+
+
+def test_a_failed_or_cancelled_fragment_leaves_the_transaction_its_own(place, txn):
+    place.rows("INSERT INTO grows VALUES (2)", **txn)
+    error = place.error("SELECT * FROM orders, openduck_run('REMOTE', 'SELECT id FROM nowhere')", **txn)
+    assert "nowhere" in error.message
+    place.client.rollback(txn["transaction_id"])
+    assert place.rows(COUNT) == [(1,)]
+    transaction = {"transaction_id": place.client.begin("mydb")}
+    call = place.client.call(
+        "SELECT * FROM orders, openduck_run('REMOTE', '%s')" % ENDLESS,
+        database="mydb",
+        execution_id="stuck",
+        **transaction,
+    )
+    services.wait_until(lambda: place.client.status().running, 20, "the statement to run")
+    services.wait_until(lambda: place.client.cancel("stuck"), 20, "the cancel to be taken")
+    assert list(call)[-1].finished
+    place.client.rollback(transaction["transaction_id"])
+    services.wait_until(lambda: place.client.status().transactions == 0, 20, "the transaction to end")
+
+
+def test_a_transaction_that_is_over_is_told(place, txn):
+    place.client.rollback(txn["transaction_id"])
+    assert "transaction" in place.error(COUNT, **txn).message
+    assert place.error(COUNT, **txn).sql_state == place.error("FROM grows", **txn).sql_state
+    assert "transaction" in place.error(COUNT, transaction_id="none").message
+
+
+def test_explain_in_a_transaction_shows_places(place, txn):
+    sql = "SELECT * FROM orders JOIN openduck_run('REMOTE', 'FROM grows') g USING (id)"
+    [(_, text)] = place.rows("EXPLAIN " + sql, **txn)
+    assert text.splitlines() == place.plan(sql) and "Bridge(R\u2192L)" in text
+
+
+def test_in_a_transaction_of_a_worker_the_gateway_only_reads(hybrid):
+    transaction = hybrid.client.begin("mydb")
+    for sql, what in (
+        ("CALL openduck_run('LOCAL', 'CREATE TABLE mine AS SELECT 1 AS i')", "the statement"),
+        ("INSERT INTO orders SELECT 11, place FROM openduck_run('REMOTE', 'FROM side')", "the statement"),
+    ):
+        error = hybrid.error(sql, transaction_id=transaction)
+        assert error.message.startswith(what) and "LOCAL takes only queries in it" in error.message
+        assert hybrid.worker.url.removeprefix("http://") in error.message
+    assert hybrid.rows("SELECT count(*) FROM openduck_run('LOCAL', 'FROM orders')", transaction_id=transaction) == [
+        (10,)
+    ]
+    hybrid.client.rollback(transaction)
+
+
+def test_nobody_elses_transaction_can_be_used(tmp_path):
+    tokens = tmp_path / "tokens"
+    test_tokens.write_tokens(tokens, {"one": "databases = *", "two": "databases = *"})
+    with services.Serve({"mydb": ":memory:"}, "--hybrid", "--tokens", str(tokens)) as server:
+        with server.client(test_tokens.secret("one")) as one, server.client(test_tokens.secret("two")) as two:
+            transaction = one.begin("mydb")
+            sql = "FROM openduck_run('REMOTE', 'SELECT 1')"
+            assert one.rows(sql, database="mydb", transaction_id=transaction) == [(1,)]
+            error = two.run(sql, database="mydb", transaction_id=transaction).error
+            assert services.stubs().ErrorKind.Name(error.kind) == "ERROR_KIND_PERMISSION"
+            one.rollback(transaction)
+
+
+# ---------------------------------------------------------------- in views and macros
+
+
+def test_a_view_and_a_macro_run_their_calls_where_they_are(alone):
+    alone.rows("CREATE OR REPLACE VIEW seen AS SELECT * FROM openduck_run('REMOTE', 'FROM lineitem WHERE id <= 20') l")
+    alone.rows("CREATE OR REPLACE VIEW pairs AS FROM orders JOIN openduck_run('AUTO', 'FROM seen') s USING (id)")
+    assert alone.rows("SELECT count(*), sum(amount) FROM pairs") == [(10, 550)]
+    assert alone.rows("SELECT count(*) FROM openduck_run('LOCAL', 'FROM pairs') b JOIN seen USING (id)") == [(10,)]
+    alone.rows(
+        "CREATE OR REPLACE MACRO upto(n) AS TABLE SELECT * FROM openduck_run('LOCAL', 'FROM orders') WHERE id <= n"
+    )
+    alone.rows("CREATE OR REPLACE MACRO much() AS (SELECT sum(amount) FROM openduck_run('REMOTE', 'FROM seen'))")
+    assert alone.rows("SELECT count(*), much() FROM upto(3)") == [(3, 2100)]
+
+
+def test_a_view_is_in_its_readers_transaction(alone):
+    alone.rows("CREATE OR REPLACE TABLE kept AS SELECT 1 AS id")
+    alone.rows("CREATE OR REPLACE VIEW seen_kept AS FROM openduck_run('REMOTE', 'FROM kept')")
+    transaction = alone.client.begin("mydb")
+    alone.rows("INSERT INTO kept VALUES (2)", transaction_id=transaction)
+    assert alone.rows("SELECT count(*) FROM seen_kept", transaction_id=transaction) == [(2,)]
+    assert alone.rows("SELECT count(*) FROM seen_kept") == [(1,)]
+    alone.client.rollback(transaction)
+
+
+def test_a_view_of_a_worker_is_the_workers(hybrid):
+    hybrid.rows(
+        "CREATE OR REPLACE VIEW far_seen AS FROM openduck_run('REMOTE', 'SELECT id FROM lineitem WHERE id < 4')"
+    )
+    assert hybrid.rows("SELECT count(*) FROM far_seen") == [(3,)]
+    assert hybrid.rows("SELECT max(name) FROM far_seen JOIN openduck_run('LOCAL', 'FROM orders') USING (id)") == [
+        ("o3",)
+    ]
+    assert (
+        "in a view or a macro a call runs where that is"
+        in hybrid.error("CREATE VIEW never AS FROM openduck_run('LOCAL', 'FROM orders')").message
+    )
+    hybrid.rows(
+        "CALL openduck_run('LOCAL', 'CREATE OR REPLACE VIEW near AS FROM openduck_run(''LOCAL'', ''FROM orders'')')"
+    )
+    assert hybrid.rows("SELECT count(*) FROM openduck_run('LOCAL', 'FROM near')") == [(10,)]
+
+
+def test_a_view_reaches_no_further_than_its_token(tmp_path):
+    tokens = tmp_path / "tokens"
+    test_tokens.write_tokens(tokens, {"one": "databases = a", "all": "databases = *"})
+    with services.Serve({"a": ":memory:", "b": ":memory:"}, "--hybrid", "--tokens", str(tokens)) as server:
+        with server.client(test_tokens.secret("one")) as one, server.client(test_tokens.secret("all")) as both:
+            both.rows("CREATE TABLE b.kept AS SELECT 1 AS i", database="a")
+            both.rows("CREATE VIEW a.seen AS FROM openduck_run('REMOTE', 'FROM b.kept')", database="a")
+            assert both.rows("FROM seen", database="a") == [(1,)]
+            for sql in ("FROM seen", "CREATE VIEW mine AS FROM openduck_run('LOCAL', 'FROM b.kept')"):
+                error = one.run(sql, database="a").error
+                assert services.stubs().ErrorKind.Name(error.kind) == "ERROR_KIND_PERMISSION", error
+
+
+@pytest.mark.parametrize(
+    "sql, words",
+    [
+        ("FROM openduck_run('REMOTE', 'DROP TABLE orders')", "takes one query"),
+        ("FROM openduck_run('REMOTE', 'SELECT 1; SELECT 2')", "takes one query"),
+        ("FROM openduck_run('THERE', 'SELECT 1')", "not 'THERE'"),
+        ("FROM openduck_run('LOCAL', NULL)", "two string literals"),
+        ("FROM openduck_run('LOCAL', 'SELECT FROM')", "syntax error"),
+        ("FROM openduck_run('LOCAL', 'SELECT 1') WITH ORDINALITY", "WITH ORDINALITY"),
+    ],
+)
+def test_a_call_in_a_view_that_cannot_be_one(alone, sql, words):
+    assert words in alone.error("CREATE VIEW wrong AS " + sql).message
+
+
+def test_a_view_that_reads_itself_is_an_error(alone):
+    alone.rows("CREATE OR REPLACE VIEW loop AS SELECT 1 AS i")
+    alone.rows("CREATE OR REPLACE VIEW loops AS FROM openduck_run('LOCAL', 'FROM loop')")
+    alone.rows("CREATE OR REPLACE VIEW loop AS FROM loops")
+    assert "recurs" in alone.error("FROM loop").message
+    alone.rows("CREATE OR REPLACE MACRO round() AS TABLE SELECT 1 AS i")
+    alone.rows("CREATE OR REPLACE MACRO round() AS TABLE FROM openduck_run('LOCAL', 'FROM round()')")
+    assert alone.error("FROM round()").message
+    assert alone.rows("SELECT 1") == [(1,)]
 
 
 def test_many_at_once_with_cancels_leave_nothing_behind(hybrid):
@@ -351,3 +586,17 @@ def test_what_does_not_fit_into_memory_is_spilled(hybrid, tmp_path):
         )
         assert answer == [(2000000, 1, 10)]
         assert gateway.peak() < 350 << 20
+
+
+@pytest.mark.extension
+def test_in_a_transaction_of_the_extension(place):
+    place.rows("CALL openduck_run('REMOTE', 'CREATE OR REPLACE TABLE grows AS SELECT 1 AS id')")
+    server = place.server if isinstance(place, Alone) else place.gateway
+    sql = "FROM openduck_query('cloud', '%s')" % COUNT.replace("'", "''")
+    with services.attached(server, "mydb") as con:
+        con.execute("BEGIN")
+        con.execute("INSERT INTO cloud.grows VALUES (2), (3)")
+        assert con.execute(sql).fetchall() == [(3,)]
+        assert con.execute("SELECT count(*) FROM openduck_run('REMOTE', 'FROM grows')").fetchall() == [(3,)]
+        con.execute("ROLLBACK")
+        assert con.execute(sql).fetchall() == [(1,)]

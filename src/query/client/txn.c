@@ -95,6 +95,23 @@ out:
     return rc;
 }
 
+od_code od_remote_txn_join(od_remote *remote, od_slice id, od_remote_txn **out, od_error *err)
+{
+    od_remote_txn *txn;
+
+    *out = NULL;
+    if (id.len == 0 || id.len >= sizeof txn->id)
+        return od_fail(err, OD_E_INVALID, "a transaction_id has 1 to %d bytes", OD_EXECUTION_ID_SIZE - 1);
+    txn = od_calloc(1, sizeof *txn);
+    if (!txn)
+        return od_fail(err, OD_E_NO_MEMORY, "out of memory for a transaction");
+    txn->remote = od_remote_ref(remote);
+    txn->over = true; /* for who joined it */
+    memcpy(txn->id, id.data, id.len);
+    *out = txn;
+    return OD_OK;
+}
+
 const char *od_remote_txn_id(const od_remote_txn *txn)
 {
     return txn->id;

@@ -227,7 +227,7 @@ static od_code lock_down(duckdb_connection connection, od_error *err)
 static od_code install_host(const od_engine *engine, duckdb_connection connection, od_error *err)
 {
     char why[sizeof err->message];
-    if (engine->host == NULL || engine->host->install(connection, why, sizeof why))
+    if (engine->host == NULL || engine->host->install(connection, engine->run_places, why, sizeof why))
         return OD_OK;
     return od_duck_fail(err, why);
 }
@@ -325,6 +325,7 @@ od_code od_engine_open(const od_engine_options *options, od_engine **out, od_err
     od_retype_init(&engine->retype);
     engine->external_access = options->external_access;
     engine->host = options->host;
+    engine->run_places = options->run_places;
     engine->batch_bytes = options->batch_bytes > 0 ? options->batch_bytes : BATCH_BYTES;
     engine->max_payload = options->max_payload > 0 ? options->max_payload : OD_RPC_MAX_MESSAGE - CHUNK_HEAD;
     atomic_init(&engine->catalog_version, options->catalog_version > 0 ? options->catalog_version : random_base());

@@ -108,6 +108,7 @@ struct od_engine {
     char *spool_dir; /* beside the first file; NULL: there is none */
     bool external_access;
     const od_engine_host *host;
+    unsigned run_places;
     size_t batch_bytes, max_payload;
     od_settle settle;
     od_retype retype;

@@ -305,6 +305,7 @@ static od_code open_engine(const od_snapshot *snapshot, od_engine **out, od_erro
         .batch_bytes = pool->batch_bytes,
         .max_payload = pool->max_payload,
         .host = pool->engine->host,
+        .run_places = pool->engine->run_places,
         .temp_directory = (const char *)temp.data,
         .catalog_version = version_of(snapshot->id),
     };

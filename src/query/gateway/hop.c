@@ -275,11 +275,7 @@ static od_code choose(hop *h, const head *what, od_error *err)
         if (!h->pin && what->id.len == 0)
             return od_fail(err, OD_E_INVALID, "a transaction_id is missing");
         if (!h->pin)
-            return od_fail(
-                err, OD_E_NO_TRANSACTION,
-                "transaction '%.*s' is not known here: it ended, was idle for too long, or its connection was "
-                "closed",
-                (int)(what->id.len < 64 ? what->id.len : 64), (const char *)what->id.data);
+            return pins_unknown(what->id, err);
         h->worker = worker_entry_ref(h->pin->worker);
         return OD_OK;
     }

@@ -297,6 +297,14 @@ pin *pins_use(pins *p, od_slice id)
     return n;
 }
 
+od_code pins_unknown(od_slice id, od_error *err)
+{
+    return od_fail(
+        err, OD_E_NO_TRANSACTION,
+        "transaction '%.*s' is not known here: it ended, was idle for too long, or its connection was closed",
+        (int)(id.len < 64 ? id.len : 64), (const char *)id.data);
+}
+
 void pin_leave(pin *n)
 {
     if (!n)

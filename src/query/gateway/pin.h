@@ -48,6 +48,8 @@ typedef struct {
 OD_MUST_CHECK od_code pins_add(pins *p, const pin_of *what, od_rpc_call *call, od_error *err);
 /* In use until pin_leave; NULL: not known. */
 pin *pins_use(pins *p, od_slice id);
+/* For an ID that pins_use does not know: OD_E_NO_TRANSACTION. */
+od_code pins_unknown(od_slice id, od_error *err);
 void pin_leave(pin *n); /* NULL allowed */
 /* It is over, or about to be. */
 void pin_forget(pin *n);

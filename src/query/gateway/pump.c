@@ -338,7 +338,6 @@ void flow_restart(flow *f)
 /* In a transaction: where that is, and nowhere else. */
 static void start_pinned(flow *f)
 {
-    od_slice id = f->asked.transaction_id;
     od_error err;
 
     if (f->pin && od_rights_check_transaction(f->rights, f->pin->rights, &err) != OD_OK) {
@@ -349,9 +348,7 @@ static void start_pinned(flow *f)
     } else if (f->gateway->worker) {
         start_local(f);
     } else {
-        od_fail(&err, OD_E_NO_TRANSACTION,
-                "transaction '%.*s' is not known here: it ended, was idle for too long, or its connection was closed",
-                (int)(id.len < 64 ? id.len : 64), (const char *)id.data);
+        pins_unknown(f->asked.transaction_id, &err);
         flow_fail(f, &err);
         flow_close_end(f);
     }

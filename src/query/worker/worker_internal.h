@@ -15,8 +15,6 @@
 
 #define OD_WORKER_TOMBS 128 /* transactions whose end is remembered */
 
-typedef struct od_wtxn od_wtxn; /* an open transaction; counted */
-
 typedef struct {
     char id[OD_EXECUTION_ID_SIZE];
     char why[200];
@@ -83,13 +81,7 @@ OD_MUST_CHECK od_code od_run_create(od_worker *worker, od_rpc_call *call, od_msg
                                     od_worker_run **out, od_error *err);
 /* The run of this id with a reference, or NULL. */
 od_worker_run *od_run_find(od_worker *worker, od_slice execution_id);
-/* txn.c: the transaction of ID, in use until od_wtxn_leave. OD_E_NO_TRANSACTION says how it ended; OD_E_PERMISSION: RIGHTS are of
- * another token than began it. */
-OD_MUST_CHECK od_code od_wtxn_use(od_worker *worker, od_slice id, const od_rights *rights, od_wtxn **out,
-                                  od_error *err);
-void od_wtxn_leave(od_wtxn *wtxn); /* NULL allowed */
-od_txn *od_wtxn_txn(const od_wtxn *wtxn);
-/* Under the worker's lock: rolls back those that are idle for too long; *next_ns: when the next one may be (INT64_MAX: none). */
+/* txn.c. Under the worker's lock: rolls back those that are idle for too long; *next_ns: when the next one may be (INT64_MAX: none). */
 void od_wtxn_expire(od_worker *worker, int64_t now_ns, int64_t *next_ns);
 void od_wtxn_withdraw(od_worker *worker); /* under the worker's lock: rolls back those whose rights were */
 void od_wtxn_end_all(od_worker *worker);  /* when nothing runs any more */

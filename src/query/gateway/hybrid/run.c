@@ -154,8 +154,6 @@ static void send_end(flow *f)
 
 static od_code check_request(const od_execute_request *asked, od_error *err)
 {
-    if (asked->transaction_id.len > 0)
-        return od_fail(err, OD_E_NOT_IMPLEMENTED, "openduck_run cannot be used in a transaction of a server");
     if (asked->snapshot_id.data)
         return od_fail(err, OD_E_NOT_IMPLEMENTED, "openduck_run cannot be used on a snapshot");
     return OD_OK;
@@ -167,7 +165,9 @@ static od_code make_plan(hybrid_run *run, od_error *err)
     od_code rc;
 
     OD_TRY(check_request(&run->flow->asked, err));
+    OD_TRY(inside_find(run, err));
     OD_TRY(resolve_auto(&run->plan, &catalog, err));
+    OD_TRY(inside_check(run, err));
     OD_TRY(insert_bridges(&run->plan, err));
 out:
     return rc;
@@ -251,6 +251,7 @@ static void run_main(void *arg)
     if (rc == OD_OK)
         rc = run->plan.explain ? explain(run, &err) : execute(run, &err);
     run_heard(run, true);
+    inside_leave(run); /* before the client knows the end: what it sends next finds the transaction idle */
     if (rc == OD_OK) {
         send_end(f);
     } else {

@@ -7,6 +7,7 @@
 #include "query/gateway/flow.h"
 #include "query/gateway/hybrid/plan.h"
 #include "query/gateway/hybrid/run.h"
+#include "query/worker.h"
 
 struct hybrid {
     od_engine *engine;
@@ -20,6 +21,8 @@ typedef struct source source;
 struct hybrid_run {
     flow *flow; /* which owns it */
     plan plan;
+    od_wtxn
+        *inside; /* the client's transaction, if it is one of the worker in this process; one elsewhere is FLOW's pin */
     char prefix[64]; /* of its tables' names */
     atomic_bool stopped;
 
@@ -35,6 +38,14 @@ od_interrupt run_interrupt(hybrid_run *run);
 /* A part of it has given something, or begins or ends to WAIT for the client: time is counted anew. */
 void run_heard(const hybrid_run *run, bool waits);
 
+/* ---- inside.c: in a transaction that the client has begun ---- */
+
+/* Finds the transaction of the request, if it has one, which is in use until inside_leave. OD_E_NO_TRANSACTION, OD_E_PERMISSION */
+OD_MUST_CHECK od_code inside_find(hybrid_run *run, od_error *err);
+void inside_leave(hybrid_run *run);
+/* That nothing is written but where the transaction is: it could not be undone with it. For a plan with all its places. */
+OD_MUST_CHECK od_code inside_check(const hybrid_run *run, od_error *err);
+
 /* ---- site.c: where a fragment runs, in this process or at a worker ---- */
 
 typedef struct {
@@ -45,14 +56,15 @@ typedef struct {
     worker_entry *worker;
     od_remote *remote;
     od_remote_txn *remote_txn;
+    bool joined; /* its transaction is the client's, and goes on */
 } site;
 
 /* For WHAT, a fragment or a scan (NULL: neither). With TRANSACTION what follows is of one transaction, which ends with the site. site_close
  * it, on failure too. */
 OD_MUST_CHECK od_code site_open(hybrid_run *run, placement where, const plan_node *what, bool transaction, site *out,
                                 od_error *err);
-OD_MUST_CHECK od_code site_commit(site *s, od_error *err);
-void site_close(site *s); /* rolls back what is not committed */
+OD_MUST_CHECK od_code site_commit(site *s, od_error *err); /* but the client's transaction */
+void site_close(site *s);                                  /* rolls back what is not committed */
 
 typedef struct {
     od_slice sql;

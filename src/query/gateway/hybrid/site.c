@@ -140,6 +140,18 @@ static od_code open_remote(site *s, const plan_node *what, bool transaction, od_
     return rc;
 }
 
+/* In the client's transaction, where that is. */
+static od_code join(site *s, const pin *p, od_error *err)
+{
+    od_code rc;
+
+    s->worker = worker_entry_ref(p->worker);
+    s->joined = true;
+    worker_entry_enter(s->worker, true);
+    rc = connect_to(s, s->worker, err);
+    return rc == OD_OK ? od_remote_txn_join(s->remote, od_slice_str(p->id), &s->remote_txn, err) : rc;
+}
+
 od_code site_open(hybrid_run *run, placement where, const plan_node *what, bool transaction, site *out, od_error *err)
 {
     const od_gateway *g = run->flow->gateway;
@@ -149,10 +161,20 @@ od_code site_open(hybrid_run *run, placement where, const plan_node *what, bool 
     *out = (site){.run = run};
     if (rc != OD_OK)
         return rc;
+    if (run->inside) {
+        *out = (site){.run = run,
+                      .engine = g->engine,
+                      .database = database,
+                      .txn = od_txn_ref(od_wtxn_txn(run->inside)),
+                      .joined = true};
+        return OD_OK;
+    }
     if (where == PLACE_LOCAL) {
         out->engine = g->hybrid->engine;
         if (od_engine_has_database(out->engine, database))
             out->database = database;
+    } else if (run->flow->pin) {
+        return join(out, run->flow->pin, err);
     } else if (g->worker &&
                (database.len == 0 || od_engine_has_database(g->engine, database) || registry_count(g->registry) == 0)) {
         out->engine = g->engine;
@@ -165,6 +187,8 @@ od_code site_open(hybrid_run *run, placement where, const plan_node *what, bool 
 
 od_code site_commit(site *s, od_error *err)
 {
+    if (s->joined)
+        return OD_OK;
     if (s->txn)
         return od_txn_commit(s->txn, err);
     return s->remote_txn ? od_remote_txn_commit(s->remote_txn, run_interrupt(s->run), err) : OD_OK;
