@@ -130,6 +130,8 @@ static BoundArm BindWorkerFunction(ClientContext &context, Binder &binder, VgiTa
 		BoundArm result;
 		FunctionCall function(catalog, *functions[0], schema->name);
 		function.arguments = ReadValues(context, call.arguments);
+		function.at_unit = table.AtVersion().unit;
+		function.at_value = table.AtVersion().value;
 		auto get = BindWorkerScan(context, function, binder.GenerateTableIndex(), rows);
 		result.names = get->names;
 		result.types = get->returned_types;

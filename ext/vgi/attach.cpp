@@ -1,6 +1,7 @@
 #include "vgi/attach.hpp"
 
 #include "vgi/attach_target.hpp"
+#include "vgi/declared.hpp"
 #include "vgi/transaction.hpp"
 
 #include "duckdb/common/file_system.hpp"
@@ -32,16 +33,12 @@ string DiscoverName(ClientContext &context, VgiRemote &remote) {
 	                      StringUtil::Join(names, ", "));
 }
 
-void RefuseUnknown(const AttachTarget &target) {
-	for (auto &other : target.others) {
-		throw BinderException("Unknown ATTACH option \"%s\" for VGI catalog \"%s\"", other.first, target.name);
-	}
-}
-
 void AttachAtWorker(ClientContext &context, VgiRemote &remote, const AttachTarget &target,
-                    Answer<od_vgi_attached> &out) {
+                    const vector<NamedValue> &options, Answer<od_vgi_attached> &out) {
+	SentValues sent(context, options);
 	od_vgi_attach attach = {};
 	attach.name = target.name.c_str();
+	attach.options = options.empty() ? nullptr : sent.Get();
 	attach.data_version_spec = target.data_version_spec.empty() ? nullptr : target.data_version_spec.c_str();
 	attach.implementation_version =
 	    target.implementation_version.empty() ? nullptr : target.implementation_version.c_str();
@@ -81,27 +78,32 @@ void AttachCompanions(ClientContext &context, const AttachTarget &target, const 
 unique_ptr<Catalog> Attach(optional_ptr<StorageExtensionInfo> storage_info, ClientContext &context,
                            AttachedDatabase &db, const string &name, AttachInfo &info, AttachOptions &options) {
 	AttachTarget target(info.path, options);
-	for (auto &option : options.options) {
-		// It does not stay in what duckdb_databases() shows.
-		if (StringUtil::CIEquals(option.first, "bearer_token")) {
-			option.second = Value("redacted");
-		}
-	}
+	case_insensitive_set_t secret = {"bearer_token"};
 	auto remote = make_shared_ptr<VgiRemote>(target.location, target.bearer_token);
 	if (target.name.empty()) {
 		target.name = DiscoverName(context, *remote);
 	}
-	RefuseUnknown(target);
+	auto worker_options = WorkerOptions(context, *remote, target, secret);
+	for (auto &option : options.options) {
+		// It does not stay in what duckdb_databases() shows.
+		if (secret.count(option.first) > 0) {
+			option.second = Value("redacted");
+		}
+	}
 	if (IsMadeAlias(context, name, info.path) && !AttachedDatabase::NameIsReserved(target.name)) {
 		db.SetName(target.name);
 	}
 	Answer<od_vgi_attached> attached;
-	AttachAtWorker(context, *remote, target, attached);
+	AttachAtWorker(context, *remote, target, worker_options, attached);
 	// Behind the '?' there may be what is not to be shown.
 	info.path = target.name;
 	auto &shared_info = static_cast<VgiStorageInfo &>(*storage_info);
+	WorkerRights rights;
+	rights.settings = RegisterSettings(context, shared_info, db.GetName(), attached.data);
+	rights.secret_types = RegisterSecretTypes(context, attached.data);
+	rights.any_secret = target.worker_secrets;
 	auto catalog =
-	    make_uniq<VgiCatalog>(db, std::move(remote), attached.data, info.path, target.worker_secrets, shared_info);
+	    make_uniq<VgiCatalog>(db, std::move(remote), attached.data, info.path, std::move(rights), shared_info);
 	if (attached->comment.data) {
 		db.comment = Value(Text(attached->comment));
 	}

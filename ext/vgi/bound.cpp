@@ -7,12 +7,12 @@
 
 namespace vgi {
 
-//! The settings that FUNCTION needs, as far as they have a value.
-static vector<NamedValue> Settings(ClientContext &context, const od_vgi_function &function) {
+//! The settings that FUNCTION needs, of those that its worker has declared.
+static vector<NamedValue> Settings(ClientContext &context, VgiCatalog &catalog, const od_vgi_function &function) {
 	vector<NamedValue> result;
 	for (auto &name : Texts(function.required_settings)) {
 		Value value;
-		if (context.TryGetCurrentSetting(name, value)) {
+		if (catalog.HasSetting(name) && context.TryGetCurrentSetting(name, value)) {
 			result.push_back({name, std::move(value)});
 		}
 	}
@@ -80,7 +80,7 @@ shared_ptr<BoundFunction> BindAtWorker(ClientContext &context, const FunctionCal
 	bind.input = call.input;
 	bind.at_unit = call.at_unit.empty() ? nullptr : call.at_unit.c_str();
 	bind.at_value = call.at_unit.empty() ? nullptr : call.at_value.c_str();
-	auto settings = Settings(context, call.function);
+	auto settings = Settings(context, call.catalog, call.function);
 	auto secrets = Secrets(context, call.catalog, bind.function, call.function.secrets, call.function.secret_count);
 	bool again = false;
 	while (true) {

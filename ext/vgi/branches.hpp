@@ -28,7 +28,7 @@ public:
 };
 
 //! The function of such a place. It is never run: the optimizer puts the branches there.
-TableFunction BranchesFunction();
+TableFunction BranchesFunction(const VgiTableEntry &table);
 bool IsBranchesScan(const LogicalOperator &op);
 
 //! Throws a BinderException if PLAN, which the optimizer has not seen, reads a table without the filters that this requires.
@@ -55,6 +55,12 @@ optional_idx ArgumentPosition(const string &name);
 //! them: a subquery, an aggregate, or what has another value each time.
 unique_ptr<Expression> BindBranchFilter(ClientContext &context, Binder &binder, const string &filter,
                                         const string &table);
+
+//! FILTER as it is written; throws as BindBranchFilter does for what can be seen of it so.
+unique_ptr<ParsedExpression> ParseBranchFilter(ClientContext &context, const string &filter, const string &table);
+
+//! Registers vgi_check_branches().
+void RegisterBranchCheck(ExtensionLoader &loader);
 
 //! Registers the rewriter, its setting, and vgi_table_branches().
 void RegisterBranches(ExtensionLoader &loader);

@@ -42,13 +42,10 @@ optional_ptr<VgiSchemaEntry> CatalogSnapshot::FindSchema(const string &name) {
 // The catalog
 //===--------------------------------------------------------------------===//
 VgiCatalog::VgiCatalog(AttachedDatabase &db, shared_ptr<VgiRemote> remote_p, const od_vgi_attached &attached,
-                       string shown_path_p, bool any_secret, VgiStorageInfo &info)
+                       string shown_path_p, WorkerRights rights_p, VgiStorageInfo &info)
     : Catalog(db), remote(std::move(remote_p)), companions(db.GetDatabase(), info), shown_path(std::move(shown_path_p)),
       default_schema(Text(attached.default_schema)), has_transactions(attached.supports_transactions),
-      version_frozen(attached.version_frozen), attach_version(attached.version), any_secret(any_secret) {
-	for (idx_t i = 0; i < attached.secret_type_count; i++) {
-		secret_types.insert(Text(attached.secret_types[i].name));
-	}
+      version_frozen(attached.version_frozen), attach_version(attached.version), rights(std::move(rights_p)) {
 }
 
 VgiCatalog::~VgiCatalog() {

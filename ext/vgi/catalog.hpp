@@ -14,6 +14,13 @@ namespace vgi {
 class VgiSchemaEntry;
 class VgiCatalog;
 
+//! What of this DuckDB's a worker is told when it binds a function.
+struct WorkerRights {
+	case_insensitive_set_t settings;
+	case_insensitive_set_t secret_types;
+	bool any_secret = false;
+};
+
 //! The worker's schemas as of one version of its catalog. Tables and functions of a schema are asked for at its first use.
 class CatalogSnapshot {
 public:
@@ -33,7 +40,7 @@ public:
 	static constexpr idx_t MAX_RETIRED = 16;
 
 	VgiCatalog(AttachedDatabase &db, shared_ptr<VgiRemote> remote, const od_vgi_attached &attached, string shown_path,
-	           bool any_secret, VgiStorageInfo &info);
+	           WorkerRights rights, VgiStorageInfo &info);
 	~VgiCatalog() override;
 
 	static bool Is(Catalog &catalog) {
@@ -48,7 +55,11 @@ public:
 	}
 	//! Whether the worker may have a secret of this type: one of its own, or any if ATTACH says so.
 	bool MayHaveSecret(const string &type) const {
-		return any_secret || secret_types.count(type) > 0;
+		return rights.any_secret || rights.secret_types.count(type) > 0;
+	}
+	//! Whether the worker has declared this setting.
+	bool HasSetting(const string &name) const {
+		return rights.settings.count(name) > 0;
 	}
 	bool HasTransactions() const {
 		return has_transactions;
@@ -110,8 +121,7 @@ private:
 	const bool has_transactions;
 	const bool version_frozen;
 	const int64_t attach_version;
-	case_insensitive_set_t secret_types;
-	const bool any_secret;
+	const WorkerRights rights;
 
 	//! Guards current and retired. No call is made while it is held.
 	mutex lock;

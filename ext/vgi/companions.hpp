@@ -20,6 +20,9 @@ struct VgiStorageInfo : public StorageExtensionInfo, public enable_shared_from_t
 	~VgiStorageInfo() override;
 
 	od_companion_registry *registry = nullptr;
+	mutex settings_lock; //!< guards settings, also while one is registered
+	//! What workers have declared, by names in lower case.
+	unordered_map<string, LogicalType> settings;
 };
 
 //! What od_companion_host asks for, done with a DatabaseManager. Companions are attached by a connection of their own: the

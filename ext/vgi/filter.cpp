@@ -26,8 +26,7 @@ static void CheckParsed(const ParsedExpression &expression, const string &shown)
 	                                            [&](const ParsedExpression &child) { CheckParsed(child, shown); });
 }
 
-unique_ptr<Expression> BindBranchFilter(ClientContext &context, Binder &binder, const string &filter,
-                                        const string &table) {
+unique_ptr<ParsedExpression> ParseBranchFilter(ClientContext &context, const string &filter, const string &table) {
 	auto shown = "[table: " + table + ", filter: " + filter + "]";
 	vector<unique_ptr<ParsedExpression>> parsed;
 	try {
@@ -39,11 +38,18 @@ unique_ptr<Expression> BindBranchFilter(ClientContext &context, Binder &binder, 
 		throw BinderException("VGI branch_filter must be one condition, not %d %s", parsed.size(), shown);
 	}
 	CheckParsed(*parsed[0], shown);
+	return std::move(parsed[0]);
+}
+
+unique_ptr<Expression> BindBranchFilter(ClientContext &context, Binder &binder, const string &filter,
+                                        const string &table) {
+	auto shown = "[table: " + table + ", filter: " + filter + "]";
+	auto parsed = ParseBranchFilter(context, filter, table);
 	unique_ptr<Expression> result;
 	try {
 		WhereBinder where(binder, context);
 		where.target_type = LogicalType::BOOLEAN;
-		result = where.Bind(parsed[0]);
+		result = where.Bind(parsed);
 	} catch (std::exception &ex) {
 		throw BinderException("VGI branch_filter cannot be bound %s: %s", shown, ErrorData(ex).RawMessage());
 	}

@@ -56,10 +56,18 @@ static unique_ptr<NodeStatistics> BranchesCardinality(ClientContext &, const Fun
 	return rows.IsValid() ? make_uniq<NodeStatistics>(rows.GetIndex()) : make_uniq<NodeStatistics>();
 }
 
-TableFunction BranchesFunction() {
+static BindInfo BranchesBindInfo(const optional_ptr<FunctionData> bind) {
+	return BindInfo(bind->Cast<BranchesBindData>().table);
+}
+
+TableFunction BranchesFunction(const VgiTableEntry &table) {
 	TableFunction function("vgi_branches", {}, RefuseToRun);
 	function.projection_pushdown = true;
 	function.cardinality = BranchesCardinality;
+	if (!table.GetRowIdColumns().empty()) {
+		// What has a row id is a base table to DuckDB's binder.
+		function.get_bind_info = BranchesBindInfo;
+	}
 	function.verify_serialization = false;
 	return function;
 }
@@ -84,48 +92,65 @@ static void LoadExtensions(ClientContext &context, VgiTableEntry &table, const o
 	}
 }
 
-//! The names under which an arm's columns are matched: the table's own where the arm is all of the table, a function of the worker's
-//! with as many columns, but not with those names.
-static vector<string> MatchedNames(VgiTableEntry &table, const BoundArm &arm, bool only_arm) {
-	vector<string> names;
-	for (auto &column : table.GetColumns().Logical()) {
-		names.push_back(column.Name());
+//! A column of an arm: the name under which it is matched, and where it is.
+struct MatchedColumn {
+	string name;
+	idx_t index;
+};
+
+//! The columns of an arm that are matched by name: all of them. Where the arm is all of the table, a function of the worker's: those that the
+//! table has; or, if it has as many, but not those names, the table's names by place.
+static vector<MatchedColumn> MatchedColumns(VgiTableEntry &table, const BoundArm &arm, bool only_arm) {
+	auto &told = table.ToldColumns();
+	case_insensitive_set_t names;
+	for (auto &column : told) {
+		names.insert(column.name);
 	}
-	if (!only_arm || !arm.is_worker || names.size() != arm.names.size()) {
-		return arm.names;
-	}
-	for (auto &name : arm.names) {
-		if (!table.ColumnExists(name)) {
-			return names;
+	bool by_function = only_arm && arm.is_worker;
+	vector<MatchedColumn> result;
+	for (idx_t i = 0; i < arm.names.size(); i++) {
+		if (!by_function || names.count(arm.names[i]) > 0) {
+			result.push_back({arm.names[i], i});
 		}
 	}
-	return arm.names;
+	if (by_function && result.size() < told.size() && told.size() == arm.names.size()) {
+		result.clear();
+		for (idx_t i = 0; i < told.size(); i++) {
+			result.push_back({told[i].name, i});
+		}
+	}
+	return result;
 }
 
 //! How each of the table's columns comes from the arm's.
 static vector<od_column_plan> PlanColumns(VgiTableEntry &table, const BoundArm &arm, bool only_arm) {
-	auto arm_names = MatchedNames(table, arm, only_arm);
+	auto matched = MatchedColumns(table, arm, only_arm);
 	vector<string> types;
 	vector<od_branch_column> wanted, given;
-	auto &columns = table.GetColumns();
-	for (auto &column : columns.Logical()) {
-		types.push_back(column.Type().ToString());
+	auto &columns = table.ToldColumns();
+	for (auto &column : columns) {
+		types.push_back(column.type.ToString());
 	}
-	for (auto &type : arm.types) {
-		types.push_back(type.ToString());
+	for (auto &column : matched) {
+		types.push_back(arm.types[column.index].ToString());
 	}
 	idx_t next = 0;
-	for (auto &column : columns.Logical()) {
-		wanted.push_back({column.Name().c_str(), types[next++].c_str()});
+	for (auto &column : columns) {
+		wanted.push_back({column.name.c_str(), types[next++].c_str()});
 	}
-	for (auto &name : arm_names) {
-		given.push_back({name.c_str(), types[next++].c_str()});
+	for (auto &column : matched) {
+		given.push_back({column.name.c_str(), types[next++].c_str()});
 	}
 	vector<od_column_plan> result(wanted.size());
 	od_error err = {};
 	auto code = od_branch_columns_plan(wanted.data(), wanted.size(), given.data(), given.size(), result.data(), &err);
 	if (code != OD_OK) {
 		throw BinderException("%s [table: %s.%s]", err.message, table.schema.name, table.name);
+	}
+	for (auto &plan : result) {
+		if (plan.way != OD_COLUMN_MISSING) {
+			plan.source = matched[plan.source].index;
+		}
 	}
 	return result;
 }
@@ -165,9 +190,10 @@ static unique_ptr<LogicalOperator> PlanArm(ClientContext &context, Binder &paren
 		ids.emplace_back(0);
 	}
 	for (auto &id : ids) {
-		auto &type = get.returned_types[id.GetPrimaryIndex()];
-		expressions.push_back(ArmColumn(context, *binder, arm, columns[id.GetPrimaryIndex()], type));
-		expressions.back()->SetAlias(get.names[id.GetPrimaryIndex()]);
+		auto index = table.ToldIndex(id.GetPrimaryIndex());
+		auto &column = table.ToldColumns()[index];
+		expressions.push_back(ArmColumn(context, *binder, arm, columns[index], column.type));
+		expressions.back()->SetAlias(column.name);
 	}
 	auto projection = make_uniq<LogicalProjection>(projection_index, std::move(expressions));
 	projection->AddChild(std::move(plan));
@@ -256,6 +282,7 @@ void RegisterBranches(ExtensionLoader &loader) {
 	config.AddExtensionOption(MULTI_BRANCH_SETTING, "Whether VGI tables of more than one branch can be read",
 	                          LogicalType::BOOLEAN, Value::BOOLEAN(true));
 	RegisterBranchFunctions(loader);
+	RegisterBranchCheck(loader);
 }
 
 } // namespace vgi

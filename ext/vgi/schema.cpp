@@ -195,8 +195,36 @@ vector<const od_vgi_function *> VgiSchemaEntry::Functions(ClientContext &context
 //===--------------------------------------------------------------------===//
 // Entries
 //===--------------------------------------------------------------------===//
+optional_ptr<CatalogEntry> VgiSchemaEntry::LookupVersion(ClientContext &context, const EntryLookupInfo &lookup) {
+	auto &tables = Get(context, TABLES);
+	auto present = tables.find(lookup.GetEntryName());
+	if (present == tables.end()) {
+		return nullptr;
+	}
+	auto &table = present->second->Cast<VgiTableEntry>();
+	table.RefuseVersionOfBranches(context);
+	auto version = VgiTableEntry::VersionOf(lookup.GetAtClause());
+	vector<string> key = {table.name, version.unit, version.value};
+	{
+		lock_guard<mutex> guard(lock);
+		auto known = versions.find(key);
+		if (known != versions.end()) {
+			return known->second.get();
+		}
+	}
+	auto found = VgiTableEntry::Ask(context, *this, table.name, version);
+	if (!found) {
+		return nullptr;
+	}
+	lock_guard<mutex> guard(lock);
+	return versions.emplace(std::move(key), std::move(found)).first->second.get();
+}
+
 optional_ptr<CatalogEntry> VgiSchemaEntry::LookupEntry(CatalogTransaction transaction,
                                                        const EntryLookupInfo &lookup_info) {
+	if (lookup_info.GetAtClause() && lookup_info.GetCatalogType() == CatalogType::TABLE_ENTRY) {
+		return LookupVersion(transaction.GetContext(), lookup_info);
+	}
 	for (auto kind : KindsOf(lookup_info.GetCatalogType())) {
 		auto &known = Get(transaction.GetContext(), kind);
 		auto entry = known.find(lookup_info.GetEntryName());

@@ -64,12 +64,16 @@ private:
 	void LoadViews(const od_vgi_context &call, EntryMap &out);
 	void LoadMacros(ClientContext &context, const od_vgi_context &call, bool table, EntryMap &out);
 	void LoadFunctions(ClientContext &context, const od_vgi_context &call, bool table, EntryMap &out);
+	//! The version of a table that AT says; null if it has none, or there is no such table.
+	optional_ptr<CatalogEntry> LookupVersion(ClientContext &context, const EntryLookupInfo &lookup);
 	//! Adds ENTRY, or throws if its name is taken.
 	void Add(EntryMap &out, unique_ptr<CatalogEntry> entry);
 	shared_ptr<Answer<od_vgi_functions>> TableFunctions(const od_vgi_context &call);
 
 	mutex lock; //!< guards the fields below, also while they are asked for
 	Entries entries[KINDS];
+	//! Versions of tables by name, unit and value. Kept for plans that point to them, as long as this is.
+	map<vector<string>, unique_ptr<VgiTableEntry>> versions;
 	shared_ptr<Answer<od_vgi_functions>> functions;
 };
 

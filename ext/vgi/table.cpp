@@ -6,6 +6,7 @@
 
 #include "duckdb/function/table/arrow.hpp"
 #include "duckdb/parser/constraints/not_null_constraint.hpp"
+#include "duckdb/planner/tableref/bound_at_clause.hpp"
 #include "duckdb/parser/constraints/unique_constraint.hpp"
 #include "duckdb/storage/statistics/base_statistics.hpp"
 #include "duckdb/storage/table_storage_info.hpp"
@@ -78,6 +79,12 @@ unique_ptr<VgiTableEntry> VgiTableEntry::Make(ClientContext &context, VgiSchemaE
 	auto &estimate = table.cardinality_estimate.known ? table.cardinality_estimate : table.cardinality_max;
 	auto result = make_uniq<VgiTableEntry>(
 	    schema, info, estimate.known && estimate.value >= 0 ? optional_idx(idx_t(estimate.value)) : optional_idx());
+	for (idx_t i = 0; i < names.size(); i++) {
+		result->told.push_back({names[i], types[i]});
+	}
+	if (table.row_id >= 0) {
+		result->row_id = idx_t(table.row_id);
+	}
 	for (idx_t i = 0; i < table.required_filter_count; i++) {
 		result->required_filters.push_back(Texts(table.required_filters[i]));
 	}
@@ -97,9 +104,48 @@ static od_branch Outline(const od_vgi_branch &branch) {
 	return result;
 }
 
-void VgiTableEntry::GetBranches(ClientContext &context, Answer<od_vgi_branches> &out) {
+VgiTableEntry::Version VgiTableEntry::VersionOf(optional_ptr<BoundAtClause> at) {
+	return at ? Version {StringUtil::Upper(at->Unit()), at->GetValue().ToString()} : Version();
+}
+
+static const char *OrNull(const string &text) {
+	return text.empty() ? nullptr : text.c_str();
+}
+
+unique_ptr<VgiTableEntry> VgiTableEntry::Ask(ClientContext &context, VgiSchemaEntry &schema, const string &name,
+                                             const Version &version) {
+	auto call = VgiTransaction::Get(context, schema.catalog).Call(context);
+	od_vgi_table_ref ref = {schema.name.c_str(), name.c_str(), OrNull(version.unit), OrNull(version.value)};
+	auto answer = make_uniq<Answer<od_vgi_tables>>();
+	auto &found = answer->data;
+	od_error err = {};
+	ThrowIfFailed(od_vgi_get_table(schema.Owner().Remote()->Handle(), &call, &ref, &found, &err), err);
+	if (found.count == 0) {
+		return nullptr;
+	}
+	auto result = Make(context, schema, found.items[0]);
+	result->version = version;
+	if (found.items[0].has_scan_function) {
+		result->function_branch.kind = OD_VGI_BRANCH_FUNCTION;
+		result->function_branch.call = found.items[0].scan_function;
+		result->function_answer = std::move(answer);
+	}
+	return result;
+}
+
+idx_t VgiTableEntry::ToldIndex(column_t id) const {
+	if (!row_id.IsValid()) {
+		return id;
+	}
+	if (id == COLUMN_IDENTIFIER_ROW_ID) {
+		return row_id.GetIndex();
+	}
+	return id < row_id.GetIndex() ? id : id + 1;
+}
+
+void VgiTableEntry::AskBranches(ClientContext &context, const Version &at, Answer<od_vgi_branches> &out) {
 	auto call = VgiTransaction::Get(context, catalog).Call(context);
-	od_vgi_table_ref ref = {schema.name.c_str(), name.c_str(), nullptr, nullptr};
+	od_vgi_table_ref ref = {schema.name.c_str(), name.c_str(), OrNull(at.unit), OrNull(at.value)};
 	od_error err = {};
 	ThrowIfFailed(od_vgi_get_branches(Schema().Owner().Remote()->Handle(), &call, &ref, &out.data, &err), err);
 	vector<od_branch> outline;
@@ -110,20 +156,20 @@ void VgiTableEntry::GetBranches(ClientContext &context, Answer<od_vgi_branches> 
 	ThrowIfFailed(od_branches_check(outline.data(), outline.size(), shown.c_str(), &err), err);
 }
 
-TableFunction VgiTableEntry::MakeScan(ClientContext &context, unique_ptr<FunctionData> &bind_data, bool with_at) {
+void VgiTableEntry::GetBranches(ClientContext &context, Answer<od_vgi_branches> &out) {
+	if (function_answer) {
+		out->count = 1;
+		out->items = &function_branch;
+		return;
+	}
+	AskBranches(context, version, out);
+}
+
+TableFunction VgiTableEntry::MakeScan(ClientContext &context, unique_ptr<FunctionData> &bind_data) {
 	auto branches = make_shared_ptr<Answer<od_vgi_branches>>();
 	GetBranches(context, *branches);
 	auto count = (*branches)->count;
 	auto shown = schema.name + "." + name;
-	if (with_at && count > 1) {
-		throw BinderException(
-		    "AT (...) clauses are not supported on multi-branch VGI tables. A version of one branch is "
-		    "none of the others [table: %s, branches: %d]",
-		    shown, count);
-	}
-	if (with_at) {
-		throw NotImplementedException("AT (...) clauses are not supported on VGI tables [table: %s]", shown);
-	}
 	Value enabled;
 	if (count > 1 && context.TryGetCurrentSetting(MULTI_BRANCH_SETTING, enabled) && !BooleanValue::Get(enabled)) {
 		throw BinderException("Multi-branch VGI table scan disabled via %s=false. Set it to true to read this table "
@@ -135,16 +181,28 @@ TableFunction VgiTableEntry::MakeScan(ClientContext &context, unique_ptr<Functio
 		         {{"schema", schema.name}, {"table", name}, {"branches", to_string(count)}});
 	}
 	bind_data = make_uniq<BranchesBindData>(*this, std::move(branches));
-	return BranchesFunction();
+	return BranchesFunction(*this);
+}
+
+void VgiTableEntry::RefuseVersionOfBranches(ClientContext &context) {
+	Answer<od_vgi_branches> present;
+	AskBranches(context, Version(), present);
+	if (present->count > 1) {
+		throw BinderException(
+		    "AT (...) clauses are not supported on multi-branch VGI tables. A version of one branch is "
+		    "none of the others [table: %s.%s, branches: %d]",
+		    schema.name, name, present->count);
+	}
 }
 
 TableFunction VgiTableEntry::GetScanFunction(ClientContext &context, unique_ptr<FunctionData> &bind_data) {
-	return MakeScan(context, bind_data, false);
+	return MakeScan(context, bind_data);
 }
 
 TableFunction VgiTableEntry::GetScanFunction(ClientContext &context, unique_ptr<FunctionData> &bind_data,
-                                             const EntryLookupInfo &lookup_info) {
-	return MakeScan(context, bind_data, lookup_info.GetAtClause() != nullptr);
+                                             const EntryLookupInfo &) {
+	// The entry that was looked up is the version's.
+	return MakeScan(context, bind_data);
 }
 
 unique_ptr<BaseStatistics> VgiTableEntry::GetStatistics(ClientContext &context, column_t column_id) {
@@ -158,11 +216,19 @@ TableStorageInfo VgiTableEntry::GetStorageInfo(ClientContext &context) {
 }
 
 virtual_column_map_t VgiTableEntry::GetVirtualColumns() const {
-	return virtual_column_map_t();
+	virtual_column_map_t result;
+	if (row_id.IsValid()) {
+		result.insert(make_pair(COLUMN_IDENTIFIER_ROW_ID, TableColumn("rowid", told[row_id.GetIndex()].type)));
+	}
+	return result;
 }
 
 vector<column_t> VgiTableEntry::GetRowIdColumns() const {
-	return vector<column_t>();
+	vector<column_t> result;
+	if (row_id.IsValid()) {
+		result.push_back(COLUMN_IDENTIFIER_ROW_ID);
+	}
+	return result;
 }
 
 } // namespace vgi

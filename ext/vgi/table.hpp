@@ -12,8 +12,23 @@ namespace vgi {
 
 class VgiTableEntry : public TableCatalogEntry {
 public:
+	//! A version of the table, of AT (UNIT => VALUE); an empty unit: the present.
+	struct Version {
+		string unit, value;
+	};
+	//! What AT says, as the worker is told it.
+	static Version VersionOf(optional_ptr<BoundAtClause> at);
+	//! The table at VERSION, or null if the worker has none; asks it.
+	static unique_ptr<VgiTableEntry> Ask(ClientContext &context, VgiSchemaEntry &schema, const string &name,
+	                                     const Version &version);
 	//! Throws if the worker's description makes no table.
 	static unique_ptr<VgiTableEntry> Make(ClientContext &context, VgiSchemaEntry &schema, const od_vgi_table &table);
+
+	//! A column as the worker tells it: of the table, or its row id.
+	struct ToldColumn {
+		string name;
+		LogicalType type;
+	};
 
 	VgiTableEntry(VgiSchemaEntry &schema, CreateTableInfo &info, optional_idx estimated_rows);
 
@@ -29,6 +44,16 @@ public:
 	const vector<vector<string>> &RequiredFilters() const {
 		return required_filters;
 	}
+	const vector<ToldColumn> &ToldColumns() const {
+		return told;
+	}
+	//! Where the table's column ID, or its row id, is among those.
+	idx_t ToldIndex(column_t id) const;
+	//! Throws if the table has several branches at present: they have no common version.
+	void RefuseVersionOfBranches(ClientContext &context);
+	const Version &AtVersion() const {
+		return version;
+	}
 
 public:
 	unique_ptr<BaseStatistics> GetStatistics(ClientContext &context, column_t column_id) override;
@@ -40,10 +65,17 @@ public:
 	vector<column_t> GetRowIdColumns() const override;
 
 private:
-	TableFunction MakeScan(ClientContext &context, unique_ptr<FunctionData> &bind_data, bool with_at);
+	TableFunction MakeScan(ClientContext &context, unique_ptr<FunctionData> &bind_data);
+	void AskBranches(ClientContext &context, const Version &at, Answer<od_vgi_branches> &out);
 
 	const optional_idx estimated_rows;
 	vector<vector<string>> required_filters;
+	vector<ToldColumn> told;
+	optional_idx row_id; //!< in TOLD
+	Version version;
+	//! Of a version whose function the worker told with it: nothing else is asked for.
+	unique_ptr<Answer<od_vgi_tables>> function_answer;
+	od_vgi_branch function_branch = {};
 };
 
 } // namespace vgi

@@ -461,6 +461,35 @@ def test_branches_are_listed(con, worker, cold):
     ]
 
 
+def test_more_branches_than_a_vector_holds_are_listed(con, worker):
+    """With the companions' list it shares how rows are given."""
+    table = {"columns": {"n": "int64"}, "branches": [{"function": "numbers"}] * 50}
+    attach(con, worker(tables={"t%d" % i: table for i in range(60)}, functions={"numbers": NUMBERS}))
+    sql = "SELECT count(*), count(DISTINCT (table_name, branch_index)), max(branch_index) FROM vgi_table_branches()"
+    assert rows(con, sql) == [(3000, 3000, 49)]
+
+
+def test_rows_that_no_branch_claims_or_two_do_are_counted(con, worker, cold):
+    hot = {"columns": COLUMNS, "rows": [[5, "cold-e"], [100, "hot-x"], [300, "hot-z"]]}
+    tables = {
+        "right": {"columns": COLUMNS, "branches": [{"function": "hot", "filter": "id >= 100"}, arm("id < 100")]},
+        "wrong": {
+            "columns": COLUMNS,
+            "branches": [{"function": "hot", "filter": "id > 100"}, arm("id < 50 OR id > 150")],
+        },
+        "loose": {"columns": COLUMNS, "branches": [{"function": "hot"}, arm("id < 100")]},
+    }
+    attach(con, worker(companions=[cold], tables=tables, functions={"hot": hot}))
+    check = "FROM vgi_check_branches('ex.main.%s') ORDER BY branch_index"
+    assert rows(con, check % "right") == [(0, 3, 0, 0), (1, 5, 0, 0)]
+    # 100 is claimed by none, 300 and 200 by both.
+    assert rows(con, check % "wrong") == [(0, 3, 1, 1), (1, 5, 1, 1)]
+    assert rows(con, check % "loose") == [(0, 3, 0, 1), (1, 5, 0, 3)]
+    con.execute("CREATE TABLE mine(i INTEGER)")
+    refused(con, "FROM vgi_check_branches('mine')", "is no table of a VGI catalog")
+    refused(con, "FROM vgi_check_branches('ex.main.nope')", "does not exist")
+
+
 # ---------------------------------------------------------------- a lake
 
 

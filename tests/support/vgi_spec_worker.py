@@ -9,9 +9,11 @@ SPEC: {"catalog": NAME, "companions": [AttachCatalogInfo...], "calls": FILE,
 A function with "scalar" is one of a column that it gives back; its "fault" is what it does instead: "short" (a row too
 few), "ends" or "dies".
 BRANCH: {"function": NAME} or {"source": [CATALOG, SCHEMA, TABLE]} or {"format": NAME, "locations": [...]}, with
-"filter", "arguments" (a list of positional ones) and "writable". TYPE is Arrow's name of it ("int64"). Each method
-that is called is a line of FILE, a JSON object, with what an init says of filters, columns and limits. A function with
-"apply" says that it applies filters exactly (of comparisons with constants); one with "refuse" has no engine for them.
+"filter", "arguments" (a list of positional ones) and "writable". "settings" and "secret_types" (NAME: {KEY: TYPE}) are
+declared at attach; a function with "secret" asks for one of that type. TYPE is Arrow's name of it ("int64"). Each
+method that is called is a line of FILE, a JSON object, with what an init says of filters, columns and limits. A
+function with "apply" says that it applies filters exactly (of comparisons with constants); one with "refuse" has no
+engine for them.
 """
 
 import io
@@ -77,7 +79,7 @@ class Worker:
         while self.source.peek(1):
             request, metadata = self.read_request()
             method = metadata[b"vgi_rpc.method"].decode()
-            if method != "init":
+            if method not in ("init", "bind"):
                 self.note(method)
             try:
                 if method == "init":
@@ -146,7 +148,18 @@ class Worker:
             attach_catalogs=(BLOBS, [self.companion(**c) for c in self.spec.get("companions", [])]),
             comment=(pa.string(), self.spec.get("comment")),
             tags=(PAIRS, []),
+            settings=(BLOBS, [self.setting(*item) for item in self.spec.get("settings", {}).items()]),
+            secret_types=(BLOBS, [self.secret_type(*item) for item in self.spec.get("secret_types", {}).items()]),
         )
+
+    def setting(self, name, kind):
+        text, blob = pa.string(), pa.binary()
+        field = schema_of({name: kind}).serialize().to_pybytes()
+        return record(name=(text, name), description=(text, ""), type=(blob, field), default_value=(blob, None))
+
+    def secret_type(self, name, keys):
+        fields = schema_of(keys).serialize().to_pybytes()
+        return record(name=(pa.string(), name), description=(pa.string(), ""), parameters_schema=(pa.binary(), fields))
 
     def companion(self, alias, target, db_type="", options=None, hidden=False, required=True, secret_ref=""):
         text = pa.string()
@@ -226,12 +239,16 @@ class Worker:
 
     def bind(self, request):
         asked = ipc.open_stream(request).read_next_batch().to_pylist()[0]
-        columns = schema_of(self.spec["functions"][asked["function_name"]]["columns"])
-        none = (TEXTS, [])
+        function = self.spec["functions"][asked["function_name"]]
+        columns = schema_of(function["columns"])
+        secrets = ipc.open_stream(asked["secrets"]).read_next_batch().schema.names if asked["secrets"] else []
+        self.note("bind", secrets=secrets)
+        asks = [function["secret"]] if "secret" in function and not asked["resolved_secrets_provided"] else []
+        none = (TEXTS, [None] * len(asks))
         return record(
             output_schema=(pa.binary(), columns.serialize().to_pybytes()),
             opaque_data=(pa.binary(), asked["function_name"].encode()),
-            lookup_secret_types=none,
+            lookup_secret_types=(TEXTS, asks),
             lookup_scopes=none,
             lookup_names=none,
         )
