@@ -79,9 +79,11 @@ void vgiw_rows_close(vgiw_rows *rows);      /* NULL allowed */
 /* The header stream. */
 OD_MUST_CHECK od_code vgiw_header(const od_vgi_dialect *dialect, od_msg **out, od_error *err);
 
-/* ---- a scan over descriptors (scan.c) ---- */
+/* ---- sessions (session.c, scan.c) ---- */
 
-/* *DONE false: the session is lost. */
+/* All that PEER asks, until it ends. What is answered with an error is none here. */
+OD_MUST_CHECK od_code vgiw_session(const od_vgiw *worker, vgiw_peer *peer, od_error *err);
+/* REQUEST is an init; its input follows. */
 OD_MUST_CHECK od_code vgiw_scan(const od_vgiw *worker, vgiw_peer *peer, const od_vgi_dialect *dialect,
                                 const od_record *request, od_error *err);
 

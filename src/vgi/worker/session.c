@@ -65,15 +65,24 @@ static od_code serve_one(const od_vgiw *worker, vgiw_peer *peer, bool *more, od_
     return rc;
 }
 
+od_code vgiw_session(const od_vgiw *worker, vgiw_peer *peer, od_error *err)
+{
+    bool more = true;
+    od_code rc = OD_OK;
+
+    while (rc == OD_OK && more)
+        rc = serve_one(worker, peer, &more, err);
+    return rc;
+}
+
 od_vgiw_code od_vgiw_serve(od_vgiw *worker, int in, int out, od_vgiw_error *err)
 {
     od_error why = {.code = OD_OK};
     vgiw_peer *peer = NULL;
-    bool more = true;
     od_code rc = vgiw_peer_create(in, out, &peer, &why);
 
-    while (rc == OD_OK && more)
-        rc = serve_one(worker, peer, &more, &why);
+    if (rc == OD_OK)
+        rc = vgiw_session(worker, peer, &why);
     vgiw_peer_free(peer);
     return rc == OD_OK ? OD_VGIW_OK : vgiw_fail(err, &why);
 }
