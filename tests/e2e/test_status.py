@@ -1,6 +1,7 @@
 """What a server says of the executions that it has, to `openduck status` and in its log."""
 
 import json
+import re
 
 import services
 
@@ -53,3 +54,6 @@ def test_log_lines_of_an_execution_have_its_id():
         assert sum("comp=worker" in line and line.endswith(" code=OK") for line in ended) == 1
         assert sum("comp=gateway" in line and " failed=1 " in line for line in ended) == 1
         assert "SELECT" not in s.stderr()
+        c.ingest("", "rows", [("i", "BIGINT")], [], statement="CREATE TABLE t AS FROM rows")
+        last = s.stderr().splitlines()[-1]
+        assert "comp=worker" in last and re.search(r" exec=[0-9a-f-]{36} .* rows=0 code=OK$", last)

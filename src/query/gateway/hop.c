@@ -34,12 +34,19 @@ typedef struct {
 
 /* All events of a hop come on one loop, so nothing is locked. */
 
+/* No transaction has begun: that is counted before its client knows. */
+static void give_back(hop *h)
+{
+    if (h->reserved)
+        pins_release(h->gateway->pins);
+    h->reserved = false;
+}
+
 static void unref(hop *h)
 {
     if (atomic_fetch_sub(&h->refs, 1) != 1)
         return;
-    if (h->reserved)
-        pins_release(h->gateway->pins);
+    give_back(h);
     pin_leave(h->pin);
     worker_entry_unref(h->worker);
     for (size_t i = 0; i < h->tried_count; i++)
@@ -66,6 +73,7 @@ static void refuse(hop *h, int status, const char *text)
 
     od_fail(&why, od_code_from_grpc_status(status), "%s", text);
     note(h, &why);
+    give_back(h);
     od_rpc_call_finish(h->call, status, text);
 }
 
@@ -79,6 +87,7 @@ static void fail(hop *h, const od_error *why)
     od_code rc = od_write_reply_encode(h->kind, &reply, &msg, &err);
 
     note(h, why);
+    give_back(h);
     od_rpc_call_mark(h->call, why->code);
     if (rc == OD_OK) {
         od_rpc_out_whole(msg, &out);
@@ -108,6 +117,7 @@ static od_code read_reply(hop *h, od_error *err)
 
     if (rc == OD_OK && reply.failed) {
         note(h, &reply.error);
+        give_back(h);
         od_rpc_call_mark(h->call, reply.error.code);
     }
     if (rc != OD_OK || reply.failed || h->kind != OD_REPLY_BEGIN)

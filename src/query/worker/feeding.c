@@ -2,6 +2,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/deadline.h"
+#include "base/log.h"
+#include "base/uuid.h"
 #include "query/worker/worker_internal.h"
 #include "base/banned.h"
 
@@ -13,6 +16,7 @@ typedef struct {
     od_rights *rights; /* NULL: all */
     od_wtxn *wtxn;     /* NULL: a transaction of its own */
     atomic_bool answered;
+    int64_t start_ns;
     char id[OD_EXECUTION_ID_SIZE];
 } feeding;
 
@@ -28,6 +32,16 @@ static void unref(feeding *f)
 }
 
 /* ---- the task ---- */
+
+static void log_end(const feeding *f, od_code code, uint64_t rows)
+{
+    char id[2 * OD_EXECUTION_ID_SIZE];
+    if (!od_log_enabled(OD_LOG_DEBUG, "worker"))
+        return;
+    od_log(OD_LOG_DEBUG, "worker", "execution ended", "exec=%s token=%s ms=%lld rows=%llu code=%s",
+           od_log_quote(f->id, id, sizeof id), od_rights_name(f->rights),
+           (long long)((od_clock_ns() - f->start_ns) / 1000000), (unsigned long long)rows, od_code_name(code));
+}
 
 static void run(void *arg)
 {
@@ -45,6 +59,7 @@ static void run(void *arg)
     memcpy(reply.execution_id, f->id, sizeof f->id);
     atomic_store(&f->answered, true);
     (void)atomic_fetch_sub(&f->worker->in_flight, 1);
+    log_end(f, rc, reply.rows);
     od_wtxn_reply(f->worker, f->call, f->rights, OD_REPLY_INGEST, &reply);
     unref(f);
 }
@@ -118,6 +133,8 @@ static od_code open_feed(feeding *f, const od_ingest_metadata *m, od_error *err)
         columns[i] = (od_staging_column){m->columns[i].name, m->columns[i].sql_type};
     if (m->execution_id.len > 0 && m->execution_id.len < sizeof f->id)
         memcpy(f->id, m->execution_id.data, m->execution_id.len);
+    else
+        od_uuid_format(od_uuid_random(), f->id);
     if (m->transaction_id.len > 0)
         rc = od_wtxn_use(f->worker, m->transaction_id, f->rights, &f->wtxn, err);
     od_feed_request request = {.database = m->database,
@@ -157,6 +174,7 @@ void od_feeding_open(od_worker *worker, od_rpc_call *call, const od_ingest_metad
     f->worker = worker;
     f->call = od_rpc_call_ref(call);
     f->rights = od_rights_ref(rights);
+    f->start_ns = od_clock_ns();
     atomic_init(&f->refs, 2);
     atomic_init(&f->answered, false);
     od_code rc = open_feed(f, metadata, &err);

@@ -131,9 +131,11 @@ static void let_go(od_wtxn *w)
 static void abandon(void *arg)
 {
     od_wtxn *w = arg;
+    char why[1200];
     od_error err;
     if (od_txn_rollback(w->txn, "its owner is gone", &err) != OD_OK)
-        od_log(OD_LOG_WARN, "worker", "cannot roll back", "why=\"%s\"", err.message);
+        od_log(OD_LOG_WARN, "worker", "cannot roll back", "id=%s why=%s", w->id,
+               od_log_quote(err.message, why, sizeof why));
     let_go(w);
 }
 
