@@ -28,6 +28,7 @@ BUILD = ROOT / "build" / "release"
 TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier")
 SPLITS = {
     "facts remote": ("lineitem", "orders"),
+    "lineitem local": ("customer", "nation", "orders", "part", "partsupp", "region", "supplier"),
     "facts local": ("customer", "nation", "part", "partsupp", "region", "supplier"),
     "half of each": ("lineitem", "part", "supplier", "nation"),
     "other half": ("orders", "customer", "partsupp", "region"),

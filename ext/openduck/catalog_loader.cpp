@@ -10,7 +10,7 @@ namespace {
 //! Every answer has these columns; what they hold depends on the kind of the row.
 enum AnswerColumn : idx_t {
 	KIND, // 'd' database, 's' schema, 't' table, 'v' view, 'c' column, 'x' column of DESCRIBE, 'y' collation,
-	// 'g' default or generated, 'n' name in its own letters, 'f' foreign key to the table itself, 'u' distinct values
+	// 'g' default or generated, 'n' name in its own letters, 'f' foreign key to the table itself, 'u' statistics
 	SCHEMA,   // its schema
 	RELATION, // its table or view
 	NAME,     // of the column
@@ -221,7 +221,7 @@ private:
 			ReadGenerated(chunk, row);
 			break;
 		case 'u':
-			ReadDistinctCount(chunk, row);
+			ReadStatistics(chunk, row);
 			break;
 		case 'f':
 			Relation(chunk, row)
@@ -324,16 +324,19 @@ private:
 	}
 
 	//! These come last. What they tell of a table that has come since is of no use.
-	void ReadDistinctCount(DataChunk &chunk, idx_t row) {
+	void ReadStatistics(DataChunk &chunk, idx_t row) {
 		auto entry = index.find(RelationKey(chunk, row));
 		auto position = BigIntValue::Get(chunk.GetValue(POSITION, row));
 		auto count = BigIntValue::Get(chunk.GetValue(NUMBER, row));
-		if (entry == index.end() || position < 1 || count < 1) {
+		if (entry == index.end() || position < 1) {
 			return;
 		}
 		auto &columns = result.relations[entry->second].columns;
 		if (idx_t(position) <= columns.size()) {
-			columns[idx_t(position) - 1].distinct_count = idx_t(count);
+			auto &column = columns[idx_t(position) - 1];
+			column.distinct_count = count > 0 ? idx_t(count) : 0;
+			column.lowest = chunk.GetValue(COMMENT, row);
+			column.highest = chunk.GetValue(TEXT, row);
 		}
 	}
 
@@ -383,22 +386,23 @@ LoadedCatalog Ask(ClientContext &context, Remote &remote, const od_remote_txn *t
 }
 
 //! What only servers of ours know.
-const char *const DISTINCT_COUNTS = "openduck_distinct_counts";
+const char *const STATISTICS = "openduck_column_statistics";
 
-//! As Ask, of PARTS and of the distinct values that openduck_distinct_counts tells if it is given ARGUMENTS.
-LoadedCatalog AskWithCounts(ClientContext &context, Remote &remote, const od_remote_txn *txn, vector<string> parts,
-                            const string &arguments) {
+//! As Ask, of PARTS and of what openduck_column_statistics tells if it is given ARGUMENTS.
+LoadedCatalog AskWithStatistics(ClientContext &context, Remote &remote, const od_remote_txn *txn, vector<string> parts,
+                                const string &arguments) {
 	auto without = Union(parts);
 	if (!remote.TakesRows()) {
 		return Ask(context, remote, txn, without);
 	}
-	parts.push_back(
-	    Part("u", {"schema_name", "table_name", "", "column_index", "", "", "", "", "", "distinct_count", "", ""},
-	         string(" FROM ") + DISTINCT_COUNTS + "(" + arguments + ")"));
+	parts.push_back(Part(
+	    "u",
+	    {"schema_name", "table_name", "", "column_index", "lowest", "highest", "", "", "", "distinct_count", "", ""},
+	    string(" FROM ") + STATISTICS + "(" + arguments + ")"));
 	try {
 		return Ask(context, remote, txn, Union(parts));
 	} catch (CatalogException &ex) {
-		if (!StringUtil::Contains(ex.what(), DISTINCT_COUNTS)) {
+		if (!StringUtil::Contains(ex.what(), STATISTICS)) {
 			throw;
 		}
 	}
@@ -460,7 +464,7 @@ LoadedCatalog CatalogLoader::LoadSchemas(ClientContext &context, Remote &remote,
 
 LoadedCatalog CatalogLoader::LoadAll(ClientContext &context, Remote &remote, const od_remote_txn *txn,
                                      int64_t count_limit) {
-	auto result = AskWithCounts(
+	auto result = AskWithStatistics(
 	    context, remote, txn,
 	    {DatabasePart(CountColumns(count_limit)), SchemasPart(),
 	     Part("t",
@@ -499,7 +503,7 @@ LoadedCatalog CatalogLoader::LoadRelation(ClientContext &context, Remote &remote
 	// The plan tells what DESCRIBE does not: collations, and the table's name in its own letters.
 	auto plan = "(SELECT CAST(json_serialize_plan(" + Literal("SELECT * FROM " + relation) + ") AS JSON) AS plan)";
 	auto types = "(SELECT json_extract(plan, '$.plans[0].expressions[*].return_type') AS types FROM " + plan + ")";
-	return AskWithCounts(
+	return AskWithStatistics(
 	    context, remote, txn,
 	    {DatabasePart(""), SchemasPart(),
 	     Part("x",

@@ -25,6 +25,8 @@ struct LoadedColumn {
 	bool generated = false; // which is known here only if its table was asked for alone
 	bool nullable = true;
 	idx_t distinct_count = 0; // about; 0: not known
+	Value lowest;             // as text; NULL: not known
+	Value highest;
 };
 
 struct LoadedRelation {

@@ -165,14 +165,22 @@ JoinKeyConditions JoinKeyConditions::Planned(const vector<JoinKeyFilter> &filter
 
 JoinKeyConditions JoinKeyConditions::Complete(const vector<JoinKeyFilter> &filters, RowParameters &parameters) {
 	JoinKeyConditions result;
+	vector<pair<double, const_reference<JoinKeyFilter>>> used;
 	for (auto &filter : filters) {
-		auto &keys = *filter.keys;
-		if (keys.TooMany()) {
+		auto count = filter.keys->Count();
+		if (filter.keys->TooMany() || !filter.IsUseful(count)) {
 			continue;
 		}
-		auto count = keys.Count();
 		result.nothing = result.nothing || count == 0;
-		if (count > 0 && parameters.Add(keys.Write())) {
+		used.emplace_back(filter.Part(count), filter);
+	}
+	std::stable_sort(
+	    used.begin(), used.end(),
+	    [](const decltype(used)::value_type &a, const decltype(used)::value_type &b) { return a.first < b.first; });
+	for (auto &entry : used) {
+		auto &filter = entry.second.get();
+		auto count = filter.keys->Count();
+		if (count > 0 && parameters.Add(filter.keys->Write())) {
 			result.count += count;
 			result.Add(filter, parameters.Count());
 		}

@@ -73,10 +73,25 @@ private:
 struct JoinKeyFilter {
 	shared_ptr<JoinKeys> keys;
 	vector<string> columns;
+	//! How many values the columns have, about; 0: not known.
+	idx_t values;
+
+	//! The part of its rows that the scan gives with KEY_COUNT keys.
+	double Part(idx_t key_count) const {
+		return values > 0 ? MinValue(1.0, double(key_count) / double(values)) : 1;
+	}
+	//! Looking for nearly every value leaves out next to nothing.
+	bool IsUseful(idx_t key_count) const {
+		return values == 0 || Part(key_count) < USEFUL_PART;
+	}
+
+private:
+	//! What is known of VALUES may be wrong by a tenth.
+	static constexpr double USEFUL_PART = 0.7;
 };
 
-//! Conditions that leave in only rows with a key of FILTERS, which are parameters of the statement. Those of which there are too many are
-//! left out.
+//! Conditions that leave in only rows with a key of FILTERS, which are parameters of the statement. Those of which there are too many, or as
+//! many as the columns have values, are left out. What leaves out most comes first, as the server will look in this order.
 class JoinKeyConditions {
 public:
 	//! For EXPLAIN, before there are keys; BEFORE is the number of parameters before theirs.

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #include "openduck/join_keys.hpp"
 #include "openduck/scan.hpp"
+#include "openduck/table.hpp"
 
 #include "duckdb/main/settings.hpp"
 #include "duckdb/planner/expression/list.hpp"
@@ -90,6 +91,8 @@ bool NamesOnly(const expressions_t &expressions, LogicalOperator &op) {
 struct Target {
 	reference<unique_ptr<LogicalOperator>> place;
 	vector<string> columns;
+	//! How many values they have, about; 0: not known.
+	idx_t values;
 	//! It is not read by the pipeline that looks for partners, so nothing makes it wait for the keys.
 	bool apart;
 };
@@ -209,7 +212,16 @@ private:
 			columns.push_back(expression->return_type.id() == LogicalTypeId::ENUM ? "CAST(" + sql + " AS VARCHAR)"
 			                                                                      : sql);
 		}
-		targets.push_back({place, std::move(columns), apart});
+		targets.push_back({place, std::move(columns), CountValues(get, bind, expressions), apart});
+	}
+
+	static idx_t CountValues(LogicalGet &get, const RemoteScanBindData &bind, const expressions_t &expressions) {
+		if (expressions.size() != 1 || expressions[0]->GetExpressionClass() != ExpressionClass::BOUND_COLUMN_REF ||
+		    !bind.source.entry) {
+			return 0;
+		}
+		auto &index = get.GetColumnIds()[expressions[0]->Cast<BoundColumnRefExpression>().binding.column_index];
+		return bind.source.entry->Cast<OpenDuckTableEntry>().Figures(index.GetPrimaryIndex()).distinct_count;
 	}
 
 	vector<Target> &targets;
@@ -335,7 +347,7 @@ private:
 			auto &bind = get.bind_data->Cast<RemoteScanBindData>();
 			shown += (shown.empty() ? "" : "\n") + StringUtil::Join(target.columns, ", ") + " of " +
 			         (bind.source.entry ? bind.source.entry->name : "a query");
-			bind.key_filters.push_back({keys, std::move(target.columns)});
+			bind.key_filters.push_back({keys, std::move(target.columns), target.values});
 			if (target.apart) {
 				target.place.get() = PlanKeyBarrier(keys, std::move(target.place.get()));
 			}

@@ -16,6 +16,7 @@
 #include "duckdb/planner/filter/struct_filter.hpp"
 #include "duckdb/planner/operator/logical_distinct.hpp"
 #include "duckdb/planner/operator/logical_limit.hpp"
+#include "openduck/selectivity.hpp"
 #include "openduck/subplan.hpp"
 #include "openduck/table.hpp"
 #include "openduck/table_size.hpp"
@@ -190,45 +191,6 @@ static void DropSelectionHint(LogicalGet &get) {
 	}
 }
 
-//! DuckDB's guess for a filter that it knows nothing of.
-static constexpr double FILTER_SELECTIVITY = 0.2;
-
-//! The distinct values of COLUMN if all other EXPRESSIONS are constants; 0: that is not known.
-static idx_t ComparedDistinctCount(const RemoteScanBindData &bind, LogicalGet &get,
-                                   const vector<const_reference<Expression>> &expressions) {
-	idx_t count = 0;
-	for (auto &expression : expressions) {
-		if (expression.get().GetExpressionClass() == ExpressionClass::BOUND_CONSTANT) {
-			continue;
-		}
-		if (count > 0 || expression.get().GetExpressionClass() != ExpressionClass::BOUND_COLUMN_REF ||
-		    !bind.source.entry) {
-			return 0;
-		}
-		auto &index = get.GetColumnIds()[expression.get().Cast<BoundColumnRefExpression>().binding.column_index];
-		count = bind.source.entry->Cast<OpenDuckTableEntry>().DistinctCount(index.GetPrimaryIndex());
-	}
-	return count;
-}
-
-//! The part of the rows that FILTER, whose columns are GET's, leaves.
-static double Selectivity(const RemoteScanBindData &bind, LogicalGet &get, const Expression &filter) {
-	idx_t distinct = 0, values = 1;
-	if (filter.GetExpressionType() == ExpressionType::COMPARE_EQUAL) {
-		auto &comparison = filter.Cast<BoundComparisonExpression>();
-		distinct = ComparedDistinctCount(bind, get, {*comparison.left, *comparison.right});
-	} else if (filter.GetExpressionType() == ExpressionType::COMPARE_IN) {
-		auto &in = filter.Cast<BoundOperatorExpression>();
-		vector<const_reference<Expression>> children;
-		for (auto &child : in.children) {
-			children.push_back(*child);
-		}
-		values = children.size() - 1;
-		distinct = ComparedDistinctCount(bind, get, children);
-	}
-	return distinct > 0 ? MinValue(1.0, double(values) / double(distinct)) : FILTER_SELECTIVITY;
-}
-
 void PushdownFilters(ClientContext &context, LogicalGet &get, FunctionData *bind_data,
                      vector<unique_ptr<Expression>> &filters) {
 	auto &bind = bind_data->Cast<RemoteScanBindData>();
@@ -245,6 +207,7 @@ void PushdownFilters(ClientContext &context, LogicalGet &get, FunctionData *bind
 	}
 	vector<unique_ptr<Expression>> rest;
 	unique_ptr<Expression> pushed;
+	Selectivity selectivity(bind, get);
 	for (auto &filter : filters) {
 		string sql;
 		if (filter->IsVolatile() || filter->HasParameter() || filter->HasSubquery() ||
@@ -254,9 +217,10 @@ void PushdownFilters(ClientContext &context, LogicalGet &get, FunctionData *bind
 		}
 		total += sql.size();
 		bind.filters.push_back(std::move(sql));
-		bind.selectivity = MinValue(bind.selectivity, Selectivity(bind, get, *filter));
+		selectivity.Add(*filter);
 		pushed = std::move(filter);
 	}
+	bind.selectivity = MinValue(bind.selectivity, selectivity.Part());
 	filters = std::move(rest);
 	if (pushed && filters.empty()) {
 		HintSelection(get, *pushed);

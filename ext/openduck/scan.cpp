@@ -299,7 +299,7 @@ static unique_ptr<NodeStatistics> RemoteScanCardinality(ClientContext &, const F
 //! Only how many values there are: the rest of what statistics tell DuckDB takes for true, but others may have written since.
 static unique_ptr<BaseStatistics> RemoteScanStatistics(ClientContext &, const FunctionData *bind_p, column_t column) {
 	auto &bind = bind_p->Cast<RemoteScanBindData>();
-	auto count = bind.source.entry ? bind.source.entry->Cast<OpenDuckTableEntry>().DistinctCount(column) : 0;
+	auto count = bind.source.entry ? bind.source.entry->Cast<OpenDuckTableEntry>().Figures(column).distinct_count : 0;
 	if (count == 0 || column >= bind.source.columns.size()) {
 		return nullptr;
 	}

@@ -242,8 +242,10 @@ OpenDuckTableEntry::OpenDuckTableEntry(CatalogSnapshot &snapshot, SchemaCatalogE
       full(loaded.full), is_view(loaded.is_view), odd_columns(std::move(parts.odd_columns)),
       estimated_size(loaded.estimated_size), index_count(loaded.index_count) {
 	internal = loaded.internal;
-	for (auto &column : loaded.columns) {
-		distinct_counts.push_back(column.distinct_count);
+	for (idx_t i = 0; i < loaded.columns.size() && i < columns.LogicalColumnCount(); i++) {
+		auto &column = loaded.columns[i];
+		auto &type = columns.GetColumn(LogicalIndex(i)).Type();
+		figures.push_back(MakeColumnFigures(column.distinct_count, column.lowest, column.highest, type));
 	}
 }
 

@@ -6,6 +6,7 @@
 #include "openduck/catalog_loader.hpp"
 #include "openduck/remote.hpp"
 #include "openduck/remote_type.hpp"
+#include "openduck/selectivity.hpp"
 #include "openduck/snapshot.hpp"
 
 #include "duckdb/catalog/catalog_entry/table_catalog_entry.hpp"
@@ -43,9 +44,9 @@ public:
 	bool IsView() const {
 		return is_view;
 	}
-	//! How many values column COLUMN has, about; 0: not known. As old as the snapshot.
-	idx_t DistinctCount(column_t column) const {
-		return column < distinct_counts.size() ? distinct_counts[column] : 0;
+	//! What is known of the values of column COLUMN. As old as the snapshot.
+	ColumnFigures Figures(column_t column) const {
+		return column < figures.size() ? figures[column] : ColumnFigures();
 	}
 
 public:
@@ -63,7 +64,7 @@ private:
 	const case_insensitive_map_t<string> odd_columns;
 	const optional_idx estimated_size;
 	const idx_t index_count;
-	vector<idx_t> distinct_counts;
+	vector<ColumnFigures> figures;
 };
 
 } // namespace openduck

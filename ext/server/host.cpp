@@ -6,7 +6,7 @@
 #include "duckdb/main/prepared_statement_data.hpp"
 #include "duckdb/planner/planner.hpp"
 #include "server/confine.hpp"
-#include "server/distinct_counts.hpp"
+#include "server/column_statistics.hpp"
 #include "server/limit.hpp"
 #include "server/outline.hpp"
 #include "server/read.hpp"
@@ -90,7 +90,7 @@ bool Install(void *connection, unsigned run_places, char *why, size_t size) {
 		InstallStream(context);
 		InstallRun(context, run_places);
 		InstallLimit(context);
-		InstallDistinctCounts(context);
+		InstallColumnStatistics(context);
 		return true;
 	} catch (const std::exception &ex) {
 		snprintf(why, size, "%s", duckdb::ErrorData(ex).Message().c_str());

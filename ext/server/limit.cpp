@@ -114,7 +114,7 @@ bool IsListing(const string &name) {
 	                                            "duckdb_views",
 	                                            "duckdb_coordinate_systems",
 	                                            "pragma_database_size",
-	                                            "openduck_distinct_counts"};
+	                                            "openduck_column_statistics"};
 	return NAMES.find(name) != NAMES.end();
 }
 

@@ -215,6 +215,25 @@ def test_a_large_side_stays(con):
     assert travelled(con, surprise.format("cloud"))["Keys Sent"] == 0
 
 
+def test_keys_that_leave_nothing_out_stay(con):
+    """As many keys as the column has values are not sent; of others those that leave out most come first."""
+    con.execute("CREATE OR REPLACE TABLE names AS SELECT 's' || i AS s, i % 2 AS odd FROM range(1000) t(i)")
+    con.execute("CREATE OR REPLACE TABLE part_of_k AS SELECT i AS k FROM range(20000) t(i)")
+    every = "SELECT k FROM {0}.big JOIN names USING (s)"
+    # DuckDB does not see that it leaves out nothing.
+    hidden = every + " WHERE odd * odd < 4"
+    half = every + " WHERE odd * odd = 1"
+    for sql, keys in ((every, 0), (hidden, 0), (half, 500)):
+        check(con, sql)
+        assert travelled(con, sql.format("cloud"))["Keys Sent"] == keys, sql
+    both = "SELECT k FROM {0}.big JOIN names USING (s) JOIN part_of_k USING (k) WHERE odd * odd = 1"
+    check(con, both)
+    text = con.execute("EXPLAIN (ANALYZE, FORMAT JSON) " + both.format("cloud")).fetchall()[0][1]
+    scan = next(n for n in nodes([json.loads(text)]) if "Keys Sent" in n.get("extra_info", {}))["extra_info"]
+    assert int(scan["Keys Sent"]) == 20500
+    assert scan["Remote SQL"].index('"k" IN') < scan["Remote SQL"].index('"s" IN'), scan
+
+
 def test_no_partner_no_question(con):
     """The server is not asked for rows if there is no key."""
     con.execute("CREATE OR REPLACE TABLE keys AS SELECT NULL::BIGINT AS k FROM range(3)")

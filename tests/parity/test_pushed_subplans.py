@@ -10,7 +10,7 @@ pytestmark = pytest.mark.extension
 
 TABLES = (
     "CREATE TABLE a AS SELECT i AS id, CASE WHEN i % 13 > 0 THEN i % 50 END AS k, i % 7 AS g, 'a' || i % 31 AS s,"
-    " (i * 1.25)::DECIMAL(15,2) AS p, i / 7 AS f FROM range(4000) t(i)",
+    " (i * 1.25)::DECIMAL(15,2) AS p, i / 8 AS f FROM range(4000) t(i)",
     "CREATE TABLE b AS SELECT CASE WHEN i % 11 > 0 THEN i END AS k, i % 5 AS g, 'a' || i AS s, i AS c0, -i AS c1 "
     "FROM range(60) t(i)",
     "CREATE TABLE none AS FROM b LIMIT 0",

@@ -15,8 +15,11 @@ TABLES = (
     " (i * 1.25)::DECIMAL(15,2) AS p FROM range(8000) t(i)",
     "CREATE TABLE b AS SELECT i AS id, CASE WHEN i % 11 > 0 THEN i % 900 END AS k, i % 5 AS g FROM range(6000) t(i)",
     "CREATE TABLE none AS FROM b LIMIT 0",
+    "CREATE TABLE bounds AS SELECT i, DATE '2000-01-01' + (i % 290)::INTEGER AS d, i / 10000 AS f, 's' || i AS s,"
+    " TIMESTAMP '2000-01-01' + to_seconds(i) AS t, (i / 100)::DECIMAL(10,2) AS m, NULL::INTEGER AS n"
+    " FROM range(10000) t(i)",
 )
-NAMES = ("a", "b", "none")
+NAMES = ("a", "b", "none", "bounds")
 HERE = (
     "CREATE TABLE here AS SELECT CASE WHEN i % 9 > 0 THEN i % 40 END AS k, i % 3 AS h, 'a' || i % 40 AS s,"
     " (i * 1.5)::DECIMAL(15,2) AS p, CASE WHEN i % 4 > 0 THEN 'x' || chr(i::INTEGER) END AS t FROM range(60) t(i)",
@@ -172,14 +175,39 @@ def test_more_than_a_request_takes(con, begin):
             con.execute("COMMIT")
 
 
+def expected_rows(con, sql):
+    plan = con.execute("EXPLAIN (FORMAT JSON) " + sql).fetchall()[0][1]
+    return int(json.loads(plan)[0]["extra_info"]["Estimated Cardinality"])
+
+
 def test_expected_rows_come_of_distinct_counts(con):
-    told = con.execute("FROM openduck_query('cloud', 'FROM openduck_distinct_counts()') ORDER BY ALL").fetchall()
-    counts = {(table, column): count for _, schema, table, column, count in told if schema == "main"}
+    told = con.execute("FROM openduck_query('cloud', 'FROM openduck_column_statistics()') ORDER BY ALL").fetchall()
+    counts = {(table, column): count for _, schema, table, column, count, _, _ in told if schema == "main"}
     assert 6 <= counts["a", 3] <= 8 and 4 <= counts["b", 3] <= 6 and 7000 <= counts["a", 1] <= 9000
     one = con.execute(
-        "FROM openduck_query('cloud', 'SELECT table_name, column_index FROM openduck_distinct_counts(''main'', ''B'')')"
+        "FROM openduck_query('cloud', "
+        "'SELECT table_name, column_index FROM openduck_column_statistics(''main'', ''B'')')"
     ).fetchall()
     assert set(one) == {("b", 1), ("b", 2), ("b", 3)}
-    plan = con.execute("EXPLAIN (FORMAT JSON) SELECT id FROM cloud.a WHERE g = 3").fetchall()[0][1]
-    expected = int(json.loads(plan)[0]["extra_info"]["Estimated Cardinality"])
-    assert 8000 / 8 <= expected <= 8000 / 6
+    assert 8000 / 8 <= expected_rows(con, "SELECT id FROM cloud.a WHERE g = 3") <= 8000 / 6
+
+
+@pytest.mark.parametrize(
+    "condition, lowest, highest",
+    [
+        ("i < 1000", 900, 1100),
+        ("1000 > i", 900, 1100),
+        ("i BETWEEN 5000 AND 5999", 900, 1100),
+        ("i >= 5000 AND i < 6000 AND n > 5", 900, 1100),
+        ("d >= DATE '2000-02-01' AND d < DATE '2000-03-01'", 900, 1100),
+        ("t > TIMESTAMP '2000-01-01 00:05:00'", 9500, 9800),
+        ("m <= 50.00", 4500, 5500),
+        ("f > 0.9", 900, 1100),
+        ("i <> 3", 9000, 10000),
+        ("i > 9000000", 1, 2),
+        ("s < 'b'", 1500, 2500),  # of texts nothing is known
+        ("n > 10", 1500, 2500),  # nor of what is NULL everywhere
+    ],
+)
+def test_expected_rows_come_of_lowest_and_highest(con, condition, lowest, highest):
+    assert lowest <= expected_rows(con, "SELECT i FROM cloud.bounds WHERE " + condition) <= highest

@@ -1,4 +1,4 @@
-#include "server/distinct_counts.hpp"
+#include "server/column_statistics.hpp"
 
 #include "duckdb/catalog/catalog.hpp"
 #include "duckdb/catalog/catalog_entry/schema_catalog_entry.hpp"
@@ -13,15 +13,15 @@ using namespace duckdb; // NOLINT
 namespace openduck {
 namespace {
 
-constexpr const char *NAME = "openduck_distinct_counts";
+constexpr const char *NAME = "openduck_column_statistics";
 
-struct CountsBindData : public TableFunctionData {
+struct StatisticsBindData : public TableFunctionData {
 	//! Of one table; empty: all of the database.
 	string schema;
 	string table;
 };
 
-struct CountsState : public GlobalTableFunctionState {
+struct StatisticsState : public GlobalTableFunctionState {
 	string database;
 	vector<reference<TableCatalogEntry>> tables;
 	idx_t table = 0;
@@ -30,10 +30,10 @@ struct CountsState : public GlobalTableFunctionState {
 
 unique_ptr<FunctionData> Bind(ClientContext &, TableFunctionBindInput &input, vector<LogicalType> &types,
                               vector<string> &names) {
-	names = {"database_name", "schema_name", "table_name", "column_index", "distinct_count"};
+	names = {"database_name", "schema_name", "table_name", "column_index", "distinct_count", "lowest", "highest"};
 	types = {LogicalType::VARCHAR, LogicalType::VARCHAR, LogicalType::VARCHAR, LogicalType::INTEGER,
-	         LogicalType::BIGINT};
-	auto result = make_uniq<CountsBindData>();
+	         LogicalType::BIGINT,  LogicalType::VARCHAR, LogicalType::VARCHAR};
+	auto result = make_uniq<StatisticsBindData>();
 	if (input.inputs.size() == 2) {
 		result->schema = input.inputs[0].IsNull() ? string() : StringValue::Get(input.inputs[0]);
 		result->table = input.inputs[1].IsNull() ? string() : StringValue::Get(input.inputs[1]);
@@ -49,8 +49,8 @@ void Take(CatalogEntry &entry, vector<reference<TableCatalogEntry>> &tables) {
 }
 
 unique_ptr<GlobalTableFunctionState> Init(ClientContext &context, TableFunctionInitInput &input) {
-	auto &bind = input.bind_data->Cast<CountsBindData>();
-	auto result = make_uniq<CountsState>();
+	auto &bind = input.bind_data->Cast<StatisticsBindData>();
+	auto result = make_uniq<StatisticsState>();
 	result->database = DatabaseManager::GetDefaultDatabase(context);
 	auto &catalog = Catalog::GetCatalog(context, result->database);
 	if (!catalog.IsDuckCatalog()) {
@@ -72,7 +72,7 @@ unique_ptr<GlobalTableFunctionState> Init(ClientContext &context, TableFunctionI
 }
 
 void Scan(ClientContext &context, TableFunctionInput &data, DataChunk &output) {
-	auto &state = data.global_state->Cast<CountsState>();
+	auto &state = data.global_state->Cast<StatisticsState>();
 	idx_t rows = 0;
 	while (rows < STANDARD_VECTOR_SIZE && state.table < state.tables.size()) {
 		auto &table = state.tables[state.table].get();
@@ -83,8 +83,13 @@ void Scan(ClientContext &context, TableFunctionInput &data, DataChunk &output) {
 		}
 		auto column = state.column++;
 		auto statistics = table.GetStatistics(context, column);
-		auto count = statistics ? statistics->GetDistinctCount() : 0;
-		if (count == 0) {
+		if (!statistics) {
+			continue;
+		}
+		auto count = statistics->GetDistinctCount();
+		auto bounded =
+		    statistics->GetStatsType() == StatisticsType::NUMERIC_STATS && NumericStats::HasMinMax(*statistics);
+		if (count == 0 && !bounded) {
 			continue;
 		}
 		output.SetValue(0, rows, Value(state.database));
@@ -92,6 +97,8 @@ void Scan(ClientContext &context, TableFunctionInput &data, DataChunk &output) {
 		output.SetValue(2, rows, Value(table.name));
 		output.SetValue(3, rows, Value::INTEGER(NumericCast<int32_t>(column + 1)));
 		output.SetValue(4, rows, Value::BIGINT(NumericCast<int64_t>(count)));
+		output.SetValue(5, rows, bounded ? Value(NumericStats::Min(*statistics).ToString()) : Value());
+		output.SetValue(6, rows, bounded ? Value(NumericStats::Max(*statistics).ToString()) : Value());
 		rows++;
 	}
 	output.SetCardinality(rows);
@@ -99,7 +106,7 @@ void Scan(ClientContext &context, TableFunctionInput &data, DataChunk &output) {
 
 } // namespace
 
-void InstallDistinctCounts(ClientContext &context) {
+void InstallColumnStatistics(ClientContext &context) {
 	TableFunctionSet set(NAME);
 	set.AddFunction(TableFunction({}, Scan, Bind, Init));
 	set.AddFunction(TableFunction({LogicalType::VARCHAR, LogicalType::VARCHAR}, Scan, Bind, Init));
