@@ -1,5 +1,6 @@
 """ATTACH (TYPE vgi): a worker's tables, their branches, and the databases that it has attached beside."""
 
+import contextlib
 import threading
 
 import duckdb
@@ -33,6 +34,12 @@ def con():
 @pytest.fixture
 def worker(tmp_path):
     return vgi_catalogs.SpecWorkers(tmp_path)
+
+
+@pytest.fixture(params=[vgi_catalogs.SpecWorkers, vgi_catalogs.ServedWorkers])
+def any_worker(request, tmp_path):
+    """One that a test tells what to serve, or `openduck vgi-serve` of a database and a layout that say the same."""
+    return request.param(tmp_path)
 
 
 @pytest.fixture
@@ -120,8 +127,8 @@ def test_a_worker_that_dies_is_no_end_of_rows(con, worker):
 # ---------------------------------------------------------------- companions
 
 
-def test_a_companion_comes_and_goes_with_its_catalog(con, worker, cold):
-    attach(con, worker(companions=[cold], tables=HOT_COLD))
+def test_a_companion_comes_and_goes_with_its_catalog(con, any_worker, cold):
+    attach(con, any_worker(companions=[cold], tables=HOT_COLD))
     assert databases(con) == 1
     assert companions(con) == [(LAKE, "duckdb", False, 1)]
     assert one(con, "SELECT target FROM vgi_companion_catalogs()") == cold["target"]
@@ -134,14 +141,14 @@ def test_a_companion_comes_and_goes_with_its_catalog(con, worker, cold):
     assert companions(con) == []
 
 
-def test_without_companions_a_branch_tells_which_it_lacks(con, worker, cold):
-    attach(con, worker(companions=[cold], tables=HOT_COLD), "exo", attach_companions="false")
+def test_without_companions_a_branch_tells_which_it_lacks(con, any_worker, cold):
+    attach(con, any_worker(companions=[cold], tables=HOT_COLD), "exo", attach_companions="false")
     assert databases(con) == 0
     refused(con, "SELECT * FROM exo.hot_cold", "'vgi_companion' (table 'events') which is not attached")
 
 
-def test_a_database_of_the_users_stays(con, worker, cold):
-    location = worker(companions=[cold], tables=HOT_COLD)
+def test_a_database_of_the_users_stays(con, any_worker, cold):
+    location = any_worker(companions=[cold], tables=HOT_COLD)
     con.execute("ATTACH ':memory:' AS vgi_companion")
     con.execute("CREATE TABLE vgi_companion.main.user_table AS SELECT 42 AS x")
     refused(con, "ATTACH 'companion' AS exc (TYPE vgi, LOCATION '%s')" % location, "already in use")
@@ -149,9 +156,9 @@ def test_a_database_of_the_users_stays(con, worker, cold):
     assert rows(con, "SELECT x FROM vgi_companion.main.user_table") == [(42,)]
 
 
-def test_catalogs_share_a_companion(con, worker, cold):
-    location = worker(companions=[cold], tables=HOT_COLD)
-    other = worker(companions=[{**cold, "alias": LAKE.upper()}], tables=HOT_COLD)
+def test_catalogs_share_a_companion(con, any_worker, cold):
+    location = any_worker(companions=[cold], tables=HOT_COLD)
+    other = any_worker(companions=[{**cold, "alias": LAKE.upper()}], tables=HOT_COLD)
     attach(con, location, "exa")
     attach(con, other, "exb")
     assert databases(con) == 1
@@ -213,8 +220,8 @@ def test_a_rollback_takes_the_companions_along(con, worker, cold):
     assert one(other, "SELECT count(*) FROM exb.hot_cold") == 5
 
 
-def test_a_hidden_companion_is_listed_only_by_its_own_function(con, worker, cold):
-    attach(con, worker(companions=[{**cold, "hidden": True}], tables=HOT_COLD))
+def test_a_hidden_companion_is_listed_only_by_its_own_function(con, any_worker, cold):
+    attach(con, any_worker(companions=[{**cold, "hidden": True}], tables=HOT_COLD))
     assert databases(con) == 0
     assert companions(con) == [(LAKE, "duckdb", True, 1)]
     assert one(con, "SELECT count(*) FROM ex.hot_cold") == 5
@@ -232,8 +239,8 @@ def test_the_users_database_of_the_same_name_is_not_the_companion(con, worker, c
     assert databases(con) == 1
 
 
-def test_a_companion_that_is_the_default_database_is_kept_and_taken_over(con, worker, cold):
-    location = worker(companions=[cold], tables=HOT_COLD)
+def test_a_companion_that_is_the_default_database_is_kept_and_taken_over(con, any_worker, cold):
+    location = any_worker(companions=[cold], tables=HOT_COLD)
     attach(con, location)
     con.execute("USE vgi_companion")
     con.execute("DETACH ex")
@@ -267,8 +274,8 @@ def test_passwords_are_not_shown(con, worker):
     assert "hushhush" not in str(error)
 
 
-def test_companions_can_be_read_only(con, worker, cold):
-    attach(con, worker(companions=[cold]), companions_read_only="true")
+def test_companions_can_be_read_only(con, any_worker, cold):
+    attach(con, any_worker(companions=[cold]), companions_read_only="true")
     refused(con, "CREATE TABLE vgi_companion.main.t(i INTEGER)", "read-only")
 
 
@@ -302,7 +309,7 @@ def two(first, second, columns=None, **more):
     return {"t": {"columns": columns or {"n": "int64"}, "branches": [first, second], **more}}
 
 
-def test_a_time_split_prunes_the_other_arm(con, worker, tmp_path):
+def test_a_time_split_prunes_the_other_arm(con, any_worker, tmp_path):
     """Typed literals, and a query of the last hour that reads nothing of the past."""
     path = tmp_path / "past.duckdb"
     with duckdb.connect(path) as past:
@@ -319,7 +326,7 @@ def test_a_time_split_prunes_the_other_arm(con, worker, tmp_path):
         hot["columns"],
     )
     lake = {"alias": "lake", "target": str(path), "db_type": "duckdb"}
-    attach(con, worker(companions=[lake], tables=tables, functions={"hot": hot}))
+    attach(con, any_worker(companions=[lake], tables=tables, functions={"hot": hot}))
     assert one(con, "SELECT count(*) FROM ex.t") == 110
     recent, past = (
         "SELECT count(*) FROM ex.t WHERE ts >= '2024-01-01'",
@@ -328,10 +335,10 @@ def test_a_time_split_prunes_the_other_arm(con, worker, tmp_path):
     plan = str(rows(con, "EXPLAIN " + recent))
     assert "VGI_SCAN" in plan and "old" not in plan
     assert one(con, recent) == 10
-    scans = worker.calls().count("init")
+    scans = any_worker.calls().count("init")
     assert "VGI_SCAN" not in str(rows(con, "EXPLAIN " + past))
     assert one(con, past) == 100
-    assert worker.calls().count("init") == scans
+    assert any_worker.calls().count("init") == scans
 
 
 def filtered(conditions):
@@ -341,7 +348,7 @@ def filtered(conditions):
     return {"tables": tables, "functions": {"numbers": NUMBERS}}
 
 
-def test_one_branch_has_its_filter_too(con, worker):
+def test_one_branch_has_its_filter_too(con, any_worker):
     cases = {
         "n BETWEEN 10 AND 19": 10,
         "n IN (1, 2, 99)": 2,
@@ -350,7 +357,7 @@ def test_one_branch_has_its_filter_too(con, worker):
         "n IS NOT NULL": 50,
         "CASE WHEN n < 25 THEN true ELSE false END": 25,
     }
-    attach(con, worker(**filtered(cases)))
+    attach(con, any_worker(**filtered(cases)))
     counts = [one(con, "SELECT count(*) FROM ex.t%d" % i) for i in range(len(cases))]
     assert counts == list(cases.values())
 
@@ -390,14 +397,14 @@ def test_branches_may_be_functions_of_duckdb_and_files(con, worker, tmp_path):
     assert one(con, "SELECT count(*) FROM mixed.t WHERE n BETWEEN 25 AND 75") == 51
 
 
-def test_columns_are_matched_by_name(con, worker, tmp_path):
+def test_columns_are_matched_by_name(con, any_worker, tmp_path):
     for i, select in enumerate(["1 AS a, 10 AS b", "20::SMALLINT AS B, 2::INTEGER AS A", "3 AS a"]):
         con.execute("COPY (SELECT %s) TO '%s'" % (select, tmp_path / ("f%d.parquet" % i)))
     branches = [{"format": "parquet", "locations": [str(tmp_path / ("f%d.parquet" % i))]} for i in range(3)]
-    attach(con, worker(tables={"t": {"columns": {"a": "int64", "b": "int64"}, "branches": branches}}))
+    attach(con, any_worker(tables={"t": {"columns": {"a": "int64", "b": "int64"}, "branches": branches}}))
     assert rows(con, "SELECT a, b FROM ex.t ORDER BY a") == [(1, 10), (2, 20), (3, None)]
     assert rows(con, "SELECT b FROM ex.t WHERE b IS NOT NULL ORDER BY b") == [(10,), (20,)]
-    attach(con, worker(tables={"t": {"columns": {"a": "int64"}, "branches": branches}}), "narrow")
+    attach(con, any_worker(tables={"t": {"columns": {"a": "int64"}, "branches": branches}}), "narrow")
     refused(con, "SELECT a FROM narrow.t", "column 'b' which is not in the table's declared schema")
 
 
@@ -427,9 +434,9 @@ def test_lists_that_make_no_sense_are_refused(con, worker):
     refused(con, "FROM ex.both", "cannot be read without the optimizer")
 
 
-def test_tables_of_branches_in_larger_queries(con, worker):
+def test_tables_of_branches_in_larger_queries(con, any_worker):
     tables = two({"function": "numbers"}, {"function": "numbers"})
-    attach(con, worker(tables=tables, functions={"numbers": NUMBERS}))
+    attach(con, any_worker(tables=tables, functions={"numbers": NUMBERS}))
     assert one(con, "SELECT count(*) FROM range(3) r(i), LATERAL (SELECT * FROM ex.t WHERE n < 5)") == 30
     assert one(con, "SELECT count(*) FROM range(3) r(i), LATERAL (SELECT * FROM ex.t WHERE n = i)") == 6
     assert rows(
@@ -527,11 +534,28 @@ def seed(con, tmp_path):
     return target
 
 
-@pytest.mark.parametrize("generation", vgi_worker.GENERATIONS)
+@contextlib.contextmanager
+def companion_worker(generation, tmp_path, target, hidden=False, poison=False):
+    """The SDK's, or ours of the same catalog."""
+    if generation != "ours":
+        extra = {"VGI_TEST_COMPANION_TARGET": target}
+        extra.update({"VGI_TEST_COMPANION_HIDDEN": "1"} if hidden else {})
+        extra.update({"VGI_TEST_COMPANION_POISON": "1"} if poison else {})
+        with vgi_worker.VgiWorker(generation, module="companion", extra=extra) as sdk:
+            yield sdk.location
+        return
+    folder = tmp_path / ("ours%d%d" % (hidden, poison))
+    folder.mkdir()
+    asked = [{"alias": LAKE, "target": target, "hidden": hidden}]
+    asked += [{"alias": "poison", "target": "evil:nowhere"}] if poison else []
+    yield vgi_catalogs.ServedWorkers(folder)(companions=asked, tables=HOT_COLD, default_schema="data")
+
+
+@pytest.mark.parametrize("generation", [*vgi_worker.GENERATIONS, "ours"])
 def test_the_companion_worker_of_the_sdk(con, tmp_path, generation):
     target = seed(con, tmp_path)
-    with vgi_worker.VgiWorker(generation, module="companion", extra={"VGI_TEST_COMPANION_TARGET": target}) as sdk:
-        attach(con, sdk.location)
+    with companion_worker(generation, tmp_path, target) as location:
+        attach(con, location)
         assert databases(con) == 1
         assert companions(con) == [(LAKE, "ducklake", False, 1)]
         assert one(con, "SELECT count(*) FROM vgi_companion_catalogs() WHERE target LIKE 'ducklake:sqlite:%'") == 1
@@ -541,13 +565,11 @@ def test_the_companion_worker_of_the_sdk(con, tmp_path, generation):
         assert str(rows(con, "EXPLAIN SELECT * FROM ex.hot_cold WHERE id >= 150")).count("DUCKLAKE_SCAN") == 1
         con.execute("DETACH ex")
         assert one(con, "SELECT count(*) FROM duckdb_databases() WHERE NOT internal") == 1
-    poison = {"VGI_TEST_COMPANION_TARGET": target, "VGI_TEST_COMPANION_POISON": "1"}
-    with vgi_worker.VgiWorker(generation, module="companion", extra=poison) as sdk:
-        refused(con, "ATTACH 'companion' AS ex (TYPE vgi, LOCATION '%s')" % sdk.location, "not permitted")
+    with companion_worker(generation, tmp_path, target, poison=True) as location:
+        refused(con, "ATTACH 'companion' AS ex (TYPE vgi, LOCATION '%s')" % location, "not permitted")
         assert (databases(con), databases(con, "ex")) == (0, 0)
-    hidden = {"VGI_TEST_COMPANION_TARGET": target, "VGI_TEST_COMPANION_HIDDEN": "1"}
-    with vgi_worker.VgiWorker(generation, module="companion", extra=hidden) as sdk:
-        attach(con, sdk.location)
+    with companion_worker(generation, tmp_path, target, hidden=True) as location:
+        attach(con, location)
         assert databases(con) == 0
         assert companions(con) == [(LAKE, "ducklake", True, 1)]
         assert one(con, "SELECT count(*) FROM ex.data.hot_cold") == 5

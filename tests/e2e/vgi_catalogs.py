@@ -1,6 +1,7 @@
 """What the tests of ATTACH (TYPE vgi) share: a DuckDB with the extension, and workers that serve what they are told."""
 
 import json
+import re
 import sys
 
 import duckdb
@@ -39,6 +40,66 @@ class SpecWorkers:
     def told(self, method):
         """What the calls of `method` said."""
         return [line for line in self.lines() if line["method"] == method]
+
+
+TYPES = {"int64": "BIGINT", "int32": "INTEGER", "string": "VARCHAR", "timestamp[us]": "TIMESTAMP"}
+
+
+class ServedWorkers:
+    """The same, by `openduck vgi-serve` of a database and a layout made of what SpecWorkers are told."""
+
+    METHOD = re.compile(rb"\0\0\0(catalog_[a-z_]+|bind|init|table_function_[a-z_]+)\0")
+
+    def __init__(self, folder):
+        self.folder, self.made = folder, []
+
+    def __call__(self, catalog="companion", companions=(), tables=None, functions=None, default_schema="main"):
+        stem = self.folder / ("served%d" % len(self.made))
+        self.made.append(stem.with_suffix(".asked"))
+        with duckdb.connect(stem.with_suffix(".duckdb")) as con:
+            con.execute('CREATE SCHEMA IF NOT EXISTS "%s"; USE "%s"' % (default_schema, default_schema))
+            for name, function in (functions or {}).items():
+                self.create(con, name, function["columns"], function["rows"])
+            for name, table in (tables or {}).items():
+                self.create(con, name, table["columns"], [])
+        stem.with_suffix(".layout").write_text(self.layout(companions, tables or {}, default_schema))
+        binary = services.BUILD / "bin" / "openduck"
+        command = "%s vgi-serve --db %s.duckdb --layout %s.layout --catalog %s" % (binary, stem, stem, catalog)
+        return "tee %s.asked | %s" % (stem, command)
+
+    @staticmethod
+    def create(con, name, columns, values):
+        con.execute('CREATE TABLE "%s" (%s)' % (name, ", ".join('"%s" %s' % (c, TYPES[t]) for c, t in columns.items())))
+        slots = ["make_timestamp(?)" if t == "timestamp[us]" else "?" for t in columns.values()]
+        if values:
+            con.executemany('INSERT INTO "%s" VALUES (%s)' % (name, ", ".join(slots)), values)
+
+    @staticmethod
+    def layout(companions, tables, default_schema):
+        lines = ["[catalog]", "tables = listed", "default_schema = " + default_schema]
+        for c in companions:
+            lines += ["[companion %s]" % c["alias"], "target = " + c["target"]]
+            lines += ["type = " + c["db_type"]] if c.get("db_type") else []
+            lines += ["hidden = true"] if c.get("hidden") else []
+            lines += [] if c.get("required", True) else ["optional = true"]
+            lines += ["secret = " + c["secret_ref"]] if c.get("secret_ref") else []
+            lines += ["option %s = %s" % option for option in c.get("options", {}).items()]
+        for name, table in tables.items():
+            lines.append("[table %s]" % name)
+            lines += ["extension = " + e for e in table.get("required_extensions", [])]
+            for branch in table["branches"]:
+                lines.append("[branch]")
+                if "format" in branch:
+                    lines += ["files = " + branch["format"], *("location = " + at for at in branch["locations"])]
+                else:
+                    lines.append("from = " + (".".join(branch["source"]) if "source" in branch else branch["function"]))
+                lines += ["where = " + branch["filter"]] if branch.get("filter") else []
+        return "\n".join(lines) + "\n"
+
+    def calls(self):
+        """The methods that were called."""
+        asked = [path.read_bytes() for path in self.made if path.exists()]
+        return [name.decode() for bytes_ in asked for name in self.METHOD.findall(bytes_)]
 
 
 def attach(con, location, alias="ex", name="companion", **options):
