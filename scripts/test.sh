@@ -30,10 +30,15 @@ note() {
     fi
 }
 
-# suite NAME FOLDER: the pytest suite in that folder, into its log.
+# suite NAME PATH...: the pytest suite of that folder or these files, into its log.
 suite() {
-    env "OPENDUCK_PRESET=${preset:-release}" "${host[@]}" "$python" -m pytest -q "$2" >"$logs/pytest-${1// /-}.log" 2>&1
+    local name=$1
+    shift
+    env "OPENDUCK_PRESET=${preset:-release}" "${host[@]}" "$python" -m pytest -q "$@" >"$logs/pytest-${name// /-}.log" 2>&1
 }
+
+# half N: the first or second half of the end-to-end tests, about as long as the other.
+half() { ls -S tests/e2e/test_*.py | awk -v n="$1" '(NR % 4 < 2) == (n == 1)'; }
 
 # told NAME CODE: shows the log of a suite that has ended, and notes how.
 told() {
@@ -60,13 +65,18 @@ for preset in "${presets[@]}"; do
         host=("LD_PRELOAD=$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)"
             "ASAN_OPTIONS=detect_leaks=0" "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1")
     fi
-    # Side by side: both wait a lot.
-    suite "e2e $preset" tests/e2e &
-    e2e=$!
+    # Side by side: all wait a lot.
+    jobs=()
+    for n in 1 2; do
+        suite "e2e $n $preset" $(half $n) &
+        jobs+=($!)
+    done
     suite "parity $preset" tests/parity
     parity=$?
-    wait "$e2e"
-    told "e2e $preset" $?
+    for n in 1 2; do
+        wait "${jobs[n - 1]}"
+        told "e2e $n $preset" $?
+    done
     told "parity $preset" "$parity"
 done
 if [[ " ${presets[*]} " == *" release "* ]]; then
