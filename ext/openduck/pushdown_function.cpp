@@ -194,6 +194,18 @@ const PushableFunction FUNCTIONS[] = {
     {"array_position", "la", false, false},
     {"array_indexof", "la", false, false},
     {"array_length", "l", false, false},
+    {"list_value", "a*", false, false},
+    {"list_pack", "a*", false, false},
+    {"unpivot_list", "a*", false, false},
+    {"range", "i|ii|iii", false, true},
+    {"generate_series", "i|ii|iii", false, true},
+    {"string_split", "tt", false, false},
+    {"split", "tt", false, false},
+    {"str_split", "tt", false, false},
+    {"string_to_array", "tt", false, false},
+    {"string_split_regex", "tc", false, true},
+    {"str_split_regex", "tc", false, true},
+    {"regexp_split_to_array", "tc", false, true},
 };
 
 bool IsConstant(const Expression &expr) {

@@ -13,8 +13,8 @@ namespace openduck {
 //===--------------------------------------------------------------------===//
 bool IsExactAggregate(const AggregateFunction &function, const vector<unique_ptr<Expression>> &arguments) {
 	auto &name = function.name;
-	if (name == "count_star") {
-		return arguments.empty();
+	if (name == "count_star" || arguments.empty()) {
+		return arguments.empty() && (name == "count_star" || name == "count");
 	}
 	if (arguments.size() != 1) {
 		return false;
@@ -50,6 +50,8 @@ bool IsRemoteLeaf(const LogicalOperator &op) {
 		return IsRemoteScan(op.Cast<LogicalGet>().function);
 	case LogicalOperatorType::LOGICAL_DELIM_GET:
 	case LogicalOperatorType::LOGICAL_CTE_REF:
+	case LogicalOperatorType::LOGICAL_DUMMY_SCAN:
+	case LogicalOperatorType::LOGICAL_EMPTY_RESULT:
 		return true;
 	default:
 		return false;
@@ -254,7 +256,8 @@ private:
 			return keys_planned || !reducible;
 		case LogicalOperatorType::LOGICAL_FILTER:
 			// What the scan did not take over, since it may fail: it goes if all of it does.
-			return (keys_planned && SelectsFromScan(op)) || IsWorth(*op.children[0], reducible, summed);
+			return (keys_planned && SelectsFromScan(op)) || (IsOverWindow(op) && GivesLess(op)) ||
+			       IsWorth(*op.children[0], reducible, summed);
 		case LogicalOperatorType::LOGICAL_PROJECTION:
 		case LogicalOperatorType::LOGICAL_ORDER_BY:
 			return IsWorth(*op.children[0], reducible, summed);
@@ -270,6 +273,9 @@ private:
 		case LogicalOperatorType::LOGICAL_ANY_JOIN:
 			return summed || IsSemiOrAnti(op.Cast<LogicalJoin>().join_type) || GivesLess(op);
 		case LogicalOperatorType::LOGICAL_CROSS_PRODUCT:
+		case LogicalOperatorType::LOGICAL_ASOF_JOIN:
+		case LogicalOperatorType::LOGICAL_RECURSIVE_CTE:
+		case LogicalOperatorType::LOGICAL_UNNEST:
 			return summed || GivesLess(op);
 		case LogicalOperatorType::LOGICAL_WINDOW:
 			// Its rows are those below, and more columns.
@@ -283,6 +289,15 @@ private:
 	static bool SelectsFromScan(const LogicalOperator &op) {
 		auto &child = *op.children[0];
 		return child.type == LogicalOperatorType::LOGICAL_GET && !child.Cast<LogicalGet>().dynamic_filters;
+	}
+
+	//! QUALIFY.
+	static bool IsOverWindow(const LogicalOperator &filter) {
+		reference<const LogicalOperator> child = *filter.children[0];
+		while (child.get().type == LogicalOperatorType::LOGICAL_PROJECTION) {
+			child = *child.get().children[0];
+		}
+		return child.get().type == LogicalOperatorType::LOGICAL_WINDOW;
 	}
 
 	//! Whether less is estimated to come of OP than its scans give.
@@ -307,7 +322,7 @@ private:
 		SubplanWriter writer(context);
 		vector<RemoteColumn> columns;
 		auto sql = writer.Write(*place, columns);
-		if (sql.empty()) {
+		if (sql.empty() || !writer.HasSource()) {
 			return false;
 		}
 		auto single = place->type == LogicalOperatorType::LOGICAL_AGGREGATE_AND_GROUP_BY &&
@@ -357,7 +372,7 @@ private:
 		SubplanWriter writer(context);
 		vector<RemoteColumn> columns;
 		auto sql = writer.WriteFirst(*top.children[0], top.orders, rows, columns);
-		if (sql.empty()) {
+		if (sql.empty() || !writer.HasSource()) {
 			return false;
 		}
 		estimated = MinValue(rows, estimated);

@@ -137,12 +137,37 @@ static bool ReadsBack(const string &text, const Value &value) {
 	}
 }
 
+//! A list of values that can be written.
+static bool ListToSql(const Value &value, string &sql) {
+	auto type_sql = TypeToSql(ListType::GetChildType(value.type()));
+	if (type_sql.empty()) {
+		return false;
+	}
+	if (value.IsNull()) {
+		sql = "CAST(NULL AS " + type_sql + "[])";
+		return true;
+	}
+	string values;
+	for (auto &child : ListValue::GetChildren(value)) {
+		string part;
+		if (!LiteralToSql(child, part) || values.size() > MAX_LITERAL) {
+			return false;
+		}
+		values += (values.empty() ? "" : ", ") + part;
+	}
+	sql = "CAST([" + values + "] AS " + type_sql + "[])";
+	return true;
+}
+
 bool LiteralToSql(const Value &value, string &sql) {
 	auto &type = value.type();
 	auto id = type.id();
 	if (id == LogicalTypeId::SQLNULL) {
 		sql = "NULL";
 		return true;
+	}
+	if (id == LogicalTypeId::LIST) {
+		return ListToSql(value, sql);
 	}
 	auto type_sql = TypeToSql(type);
 	if (id == LogicalTypeId::ENUM && !value.IsNull()) {

@@ -283,16 +283,52 @@ bool SubplanWriter::WriteAggregate(LogicalAggregate &aggregate, SubplanBlock &bl
 }
 
 bool SubplanWriter::WriteDistinct(LogicalDistinct &distinct, SubplanBlock &block) {
-	if (distinct.distinct_type != DistinctType::DISTINCT || distinct.order_by ||
-	    !WriteInput(*distinct.children[0], block) || !Restrict(distinct, block) || block.columns.empty()) {
+	if (!WriteInput(*distinct.children[0], block)) {
+		return false;
+	}
+	if (distinct.distinct_type == DistinctType::DISTINCT_ON) {
+		return WriteDistinctOn(distinct, block);
+	}
+	if (distinct.order_by || !Restrict(distinct, block) || block.columns.empty()) {
 		return false;
 	}
 	for (auto &column : block.columns) {
-		if (TypeToSql(column.type).empty()) {
+		if (column.numbering || TypeToSql(column.type).empty()) {
 			return false;
 		}
 	}
 	Become(block, Select(block, true));
+	return true;
+}
+
+bool SubplanWriter::WriteDistinctOn(LogicalDistinct &distinct, SubplanBlock &block) {
+	column_binding_set_t keys;
+	vector<string> targets;
+	string orders;
+	if (!distinct.order_by || !Restrict(distinct, block) || block.columns.empty()) {
+		return false;
+	}
+	Qualify(block);
+	for (auto &target : distinct.distinct_targets) {
+		auto column = ColumnOf(*target);
+		targets.emplace_back();
+		if (!column || TypeToSql(target->return_type).empty() || !WriteExpression(*target, block, targets.back())) {
+			return false;
+		}
+		keys.insert(*column);
+	}
+	for (auto &order : distinct.order_by->orders) {
+		auto column = ColumnOf(*order.expression);
+		if (column) {
+			keys.insert(*column);
+		}
+	}
+	// Else any of the rows that are equal in the order may be the first.
+	if (!IsUnique(*distinct.children[0], keys) || !WriteOrders(distinct.order_by->orders, block, orders)) {
+		return false;
+	}
+	auto list = Select(block).substr(sizeof("SELECT ") - 1);
+	Become(block, "SELECT DISTINCT ON (" + StringUtil::Join(targets, ", ") + ") " + list + orders);
 	return true;
 }
 
@@ -309,7 +345,7 @@ bool SubplanWriter::WriteSetOperation(LogicalSetOperation &operation, SubplanBlo
 			return false;
 		}
 		for (idx_t i = 0; i < side.columns.size(); i++) {
-			if (side.columns[i].type != operation.types[i] || side.columns[i].compressed ||
+			if (side.columns[i].type != operation.types[i] || side.columns[i].compressed || side.columns[i].numbering ||
 			    TypeToSql(operation.types[i]).empty()) {
 				return false;
 			}
@@ -320,34 +356,6 @@ bool SubplanWriter::WriteSetOperation(LogicalSetOperation &operation, SubplanBlo
 		block.columns.push_back({ColumnBinding(operation.table_index, i), operation.types[i], string(), false});
 	}
 	Become(block, "(" + StringUtil::Join(sides, string(")") + word + (operation.setop_all ? " ALL (" : " (")) + ")");
-	return true;
-}
-
-bool SubplanWriter::WriteMaterialized(LogicalMaterializedCTE &cte, SubplanBlock &block) {
-	SubplanBlock definition;
-	if (!WriteOperator(*cte.children[0], definition) || !Restrict(*cte.children[0], definition) ||
-	    definition.columns.size() != cte.column_count) {
-		return false;
-	}
-	// Who wrote the query may have left it to DuckDB whether to put it in the place of its names. The server can tell; here it stays a CTE.
-	auto name = Name(Select(definition), cte.materialize);
-	ctes[cte.table_index] = make_pair(name, std::move(definition));
-	return WriteOperator(*cte.children[1], block);
-}
-
-bool SubplanWriter::WriteReference(LogicalCTERef &reference, SubplanBlock &block) {
-	auto found = ctes.find(reference.cte_index);
-	if (found == ctes.end() || reference.is_recurring || reference.correlated_columns ||
-	    found->second.second.columns.size() != reference.chunk_types.size()) {
-		return false;
-	}
-	block = Named(found->second.first, found->second.second);
-	for (idx_t i = 0; i < block.columns.size(); i++) {
-		block.columns[i].binding = ColumnBinding(reference.table_index, i);
-		if (block.columns[i].type != reference.chunk_types[i]) {
-			return false;
-		}
-	}
 	return true;
 }
 
@@ -367,6 +375,9 @@ bool SubplanWriter::WriteOperator(LogicalOperator &op, SubplanBlock &block) {
 	}
 	switch (op.type) {
 	case LogicalOperatorType::LOGICAL_GET:
+		if (IsUnnest(op.Cast<LogicalGet>())) {
+			return WriteUnnest(op.Cast<LogicalGet>(), block) && Restrict(op, block);
+		}
 		return WriteScan(op.Cast<LogicalGet>(), block);
 	case LogicalOperatorType::LOGICAL_PROJECTION:
 		return WriteProjection(op.Cast<LogicalProjection>(), block);
@@ -391,6 +402,17 @@ bool SubplanWriter::WriteOperator(LogicalOperator &op, SubplanBlock &block) {
 		return WriteSetOperation(op.Cast<LogicalSetOperation>(), block);
 	case LogicalOperatorType::LOGICAL_MATERIALIZED_CTE:
 		return WriteMaterialized(op.Cast<LogicalMaterializedCTE>(), block);
+	case LogicalOperatorType::LOGICAL_RECURSIVE_CTE:
+		return WriteRecursive(op.Cast<LogicalRecursiveCTE>(), block);
+	case LogicalOperatorType::LOGICAL_UNNEST:
+		return WriteUnnest(op.Cast<LogicalUnnest>(), block) && Restrict(op, block);
+	case LogicalOperatorType::LOGICAL_DUMMY_SCAN:
+		block.columns.push_back({op.GetColumnBindings()[0], op.types[0], "CAST(NULL AS INTEGER)", false});
+		return true;
+	case LogicalOperatorType::LOGICAL_EMPTY_RESULT:
+		return WriteEmpty(op.Cast<LogicalEmptyResult>(), block);
+	case LogicalOperatorType::LOGICAL_ASOF_JOIN:
+		return WriteAsOfJoin(op.Cast<LogicalComparisonJoin>(), block) && Restrict(op, block);
 	case LogicalOperatorType::LOGICAL_CTE_REF:
 		return WriteReference(op.Cast<LogicalCTERef>(), block);
 	case LogicalOperatorType::LOGICAL_DELIM_GET:
@@ -406,43 +428,6 @@ bool SubplanWriter::WriteOperator(LogicalOperator &op, SubplanBlock &block) {
 	default:
 		return false;
 	}
-}
-
-//===--------------------------------------------------------------------===//
-// Whole queries
-//===--------------------------------------------------------------------===//
-static string WithNamed(const vector<string> &named, const string &sql) {
-	return named.empty() ? sql : "WITH " + StringUtil::Join(named, ", ") + " " + sql;
-}
-
-string SubplanWriter::Write(LogicalOperator &op, vector<RemoteColumn> &columns) {
-	return WriteFirst(op, {}, 0, columns);
-}
-
-string SubplanWriter::WriteFirst(LogicalOperator &op, const vector<BoundOrderByNode> &orders, idx_t rows,
-                                 vector<RemoteColumn> &columns) {
-	SubplanBlock block;
-	if (!WriteOperator(op, block)) {
-		return string();
-	}
-	string order_sql;
-	if (!orders.empty()) {
-		Qualify(block);
-		if (!WriteOrders(orders, block, order_sql)) {
-			return string();
-		}
-		order_sql += " LIMIT " + to_string(rows);
-	}
-	if (!Restrict(op, block) || block.columns.empty()) {
-		return string();
-	}
-	for (auto &column : block.columns) {
-		if (column.compressed) {
-			return string();
-		}
-		columns.push_back({"c" + to_string(columns.size()), column.type});
-	}
-	return WithNamed(named, Select(block) + order_sql);
 }
 
 } // namespace openduck

@@ -22,6 +22,8 @@ struct SubplanColumn {
 	//! DuckDB has made it shorter to group or to order by it; SQL gives it as it was before, which is as good for that, but TYPE is the
 	//! short one's.
 	bool compressed = false;
+	//! Not 0: its values are any numbers that tell rows apart, and may be compared with those of the same numbering only.
+	idx_t numbering = 0;
 };
 
 //! A SELECT that is being put together: everything but its list.
@@ -89,13 +91,24 @@ private:
 	//! A scalar subquery that has one row anyway.
 	bool WriteScalar(LogicalAggregate &aggregate, SubplanBlock &block);
 	bool WriteDistinct(LogicalDistinct &distinct, SubplanBlock &block);
+	bool WriteDistinctOn(LogicalDistinct &distinct, SubplanBlock &block);
 	bool WriteSetOperation(LogicalSetOperation &operation, SubplanBlock &block);
 	bool WriteMaterialized(LogicalMaterializedCTE &cte, SubplanBlock &block);
+	bool WriteRecursive(LogicalRecursiveCTE &cte, SubplanBlock &block);
 	bool WriteReference(LogicalCTERef &reference, SubplanBlock &block);
+	bool WriteEmpty(LogicalEmptyResult &empty, SubplanBlock &block);
+	bool WriteUnnest(LogicalUnnest &unnest, SubplanBlock &block);
+	//! The table function of that name, over the rows of another operator.
+	bool WriteUnnest(LogicalGet &unnest, SubplanBlock &block);
 	bool WriteDelimGet(LogicalDelimGet &get, SubplanBlock &block);
 
 	bool WriteWindow(LogicalWindow &window, SubplanBlock &block);
-	bool WriteWindowExpression(const BoundWindowExpression &window, const SubplanBlock &block, string &sql);
+	//! WINDOW over the rows of CHILD, which BLOCK writes.
+	bool WriteWindowExpression(const BoundWindowExpression &window, LogicalOperator &child, const SubplanBlock &block,
+	                           string &sql);
+	bool WriteWindowArguments(const BoundWindowExpression &window, const SubplanBlock &block, string &sql);
+	bool WriteOffset(const BoundWindowExpression &window, WindowBoundary boundary, const Expression *offset,
+	                 const SubplanBlock &block, string &sql);
 	bool WriteTopN(LogicalTopN &top, SubplanBlock &block);
 	bool WriteLimit(LogicalLimit &limit, SubplanBlock &block);
 	//! Those of OP's rows, which BLOCK writes, that REST leaves (SQL).
@@ -104,6 +117,7 @@ private:
 	bool WriteCrossProduct(LogicalOperator &op, SubplanBlock &block);
 	bool WriteAnyJoin(LogicalAnyJoin &join, SubplanBlock &block);
 	bool WriteJoin(LogicalComparisonJoin &join, SubplanBlock &block);
+	bool WriteAsOfJoin(LogicalComparisonJoin &join, SubplanBlock &block);
 	bool WriteDelimJoin(LogicalComparisonJoin &join, SubplanBlock &block);
 	//! Its result is a column: whether there is a partner.
 	bool WriteMark(LogicalComparisonJoin &join, SubplanBlock left, SubplanBlock right, SubplanBlock &block);
@@ -147,10 +161,12 @@ private:
 	idx_t aliases = 0;
 	//! "name AS [[NOT] MATERIALIZED] (SELECT ...)", in an order in which each needs only those before.
 	vector<string> named;
+	//! One of them reads itself.
+	bool recursive = false;
 	//! What a DELIM_GET reads, for each DELIM_JOIN around it, the innermost last.
 	struct DelimSource {
 		string name;
-		vector<string> columns;
+		vector<SubplanColumn> columns;
 	};
 	vector<DelimSource> delims;
 	//! What CTEs are called here, and what they give.
@@ -162,6 +178,15 @@ bool IsExactAggregate(const AggregateFunction &function, const vector<unique_ptr
 
 //! Whether EXPRESSION is a call of one of DuckDB's functions that shorten values (COMPRESS), or that undo it.
 bool IsCompression(const Expression &expression, bool compress);
+
+//! The column that EXPRESSION is, perhaps in a shorter form. Null if it is something else.
+optional_ptr<const ColumnBinding> ColumnOf(const Expression &expression);
+
+//! No two of OP's rows are equal in the columns KEYS, as far as constraints, groups and the like tell.
+bool IsUnique(LogicalOperator &op, const column_binding_set_t &keys);
+
+//! The table function unnest over the rows of another operator.
+bool IsUnnest(const LogicalGet &get);
 
 //! Whether OP needs nothing of a server, nor of the plan around it.
 bool IsOfThisSide(const LogicalOperator &op);

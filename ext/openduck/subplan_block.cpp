@@ -141,6 +141,14 @@ bool IsCompression(const Expression &expression, bool compress) {
 }
 
 bool SubplanWriter::WriteProjected(const Expression &expression, const SubplanBlock &block, SubplanColumn &column) {
+	if (expression.GetExpressionClass() == ExpressionClass::BOUND_COLUMN_REF) {
+		auto named = block.Find(expression.Cast<BoundColumnRefExpression>().binding);
+		if (named && named->numbering) {
+			column.numbering = named->numbering;
+			column.sql = named->sql;
+			return named->type == expression.return_type;
+		}
+	}
 	if (IsCompression(expression, true)) {
 		column.compressed = true;
 		return WriteExpression(*expression.Cast<BoundFunctionExpression>().children[0], block, column.sql);
@@ -170,7 +178,7 @@ bool SubplanWriter::WriteExpression(const Expression &expression, const SubplanB
 		}
 		auto &ref = expr.Cast<BoundColumnRefExpression>();
 		auto column = block.Find(ref.binding);
-		if (ref.depth > 0 || !column || column->type != ref.return_type || column->compressed) {
+		if (ref.depth > 0 || !column || column->type != ref.return_type || column->compressed || column->numbering) {
 			return false;
 		}
 		out = column->sql;

@@ -103,35 +103,66 @@ bool SubplanWriter::WriteAnyJoin(LogicalAnyJoin &join, SubplanBlock &block) {
 bool SubplanWriter::WriteConditions(const LogicalComparisonJoin &join, const SubplanBlock &left,
                                     const SubplanBlock &right, vector<string> &conditions) {
 	for (auto &condition : join.conditions) {
+		SubplanColumn one, other;
+		if (!IsComparable(condition.left->return_type, condition.comparison) ||
+		    condition.left->return_type != condition.right->return_type ||
+		    !WriteProjected(*condition.left, left, one) || !WriteProjected(*condition.right, right, other) ||
+		    one.compressed || other.compressed || one.numbering != other.numbering) {
+			return false;
+		}
+		conditions.push_back("(" + one.sql + " " + ExpressionTypeToOperator(condition.comparison) + " " + other.sql +
+		                     ")");
+	}
+	return !conditions.empty();
+}
+
+bool SubplanWriter::WriteMark(LogicalComparisonJoin &join, SubplanBlock left, SubplanBlock right, SubplanBlock &block) {
+	string needle;
+	auto list = string("1");
+	Qualify(left);
+	Qualify(right);
+	for (auto &condition : join.conditions) {
 		string one, other;
 		if (!IsComparable(condition.left->return_type, condition.comparison) ||
 		    condition.left->return_type != condition.right->return_type ||
 		    !WriteExpression(*condition.left, left, one) || !WriteExpression(*condition.right, right, other)) {
 			return false;
 		}
-		conditions.push_back("(" + one + " " + ExpressionTypeToOperator(condition.comparison) + " " + other + ")");
-	}
-	return !conditions.empty();
-}
-
-bool SubplanWriter::WriteMark(LogicalComparisonJoin &join, SubplanBlock left, SubplanBlock right, SubplanBlock &block) {
-	string needle, key;
-	// Only this has the NULLs of IN.
-	if (join.conditions.size() != 1 || join.conditions[0].comparison != ExpressionType::COMPARE_EQUAL) {
-		return false;
-	}
-	auto &condition = join.conditions[0];
-	Qualify(left);
-	if (!IsComparable(condition.left->return_type, condition.comparison) ||
-	    condition.left->return_type != condition.right->return_type ||
-	    !WriteExpression(*condition.left, left, needle) || !WriteExpression(*condition.right, right, key)) {
-		return false;
+		if (condition.comparison == ExpressionType::COMPARE_EQUAL && needle.empty()) {
+			// Only this has the NULLs of IN.
+			needle = one;
+			list = other;
+		} else if (condition.comparison == ExpressionType::COMPARE_NOT_DISTINCT_FROM &&
+		           !join.duplicate_eliminated_columns.empty()) {
+			// The rows of one outer row.
+			right.where.push_back("(" + one + " IS NOT DISTINCT FROM " + other + ")");
+		} else {
+			return false;
+		}
 	}
 	block = std::move(left);
 	block.columns.push_back({ColumnBinding(join.mark_index, 0), LogicalType::BOOLEAN,
-	                         "(" + needle + " IN (" + Select(right, key) + "))", false});
+	                         "(" + (needle.empty() ? "EXISTS (" : needle + " IN (") + Select(right, list) + "))",
+	                         false});
 	Wrap(block);
 	return true;
+}
+
+//! A row has at most one partner, so that JOIN, which fails if there are more, is an outer one.
+static bool HasOnePartner(LogicalComparisonJoin &join) {
+	column_binding_set_t keys;
+	for (auto &condition : join.conditions) {
+		auto column = ColumnOf(*condition.right);
+		if (column && (condition.comparison == ExpressionType::COMPARE_EQUAL ||
+		               condition.comparison == ExpressionType::COMPARE_NOT_DISTINCT_FROM)) {
+			keys.insert(*column);
+		}
+	}
+	return !join.delim_flipped && IsUnique(*join.children[1], keys);
+}
+
+static JoinType WrittenType(LogicalComparisonJoin &join) {
+	return join.join_type == JoinType::SINGLE && HasOnePartner(join) ? JoinType::LEFT : join.join_type;
 }
 
 bool SubplanWriter::WriteJoin(LogicalComparisonJoin &join, SubplanBlock &block) {
@@ -146,17 +177,52 @@ bool SubplanWriter::WriteJoin(LogicalComparisonJoin &join, SubplanBlock &block) 
 	auto on = [&](const SubplanBlock &one, const SubplanBlock &other, vector<string> &conditions) {
 		return WriteConditions(join, one, other, conditions);
 	};
-	return Join(join.join_type, std::move(left), std::move(right), on, block);
+	return Join(WrittenType(join), std::move(left), std::move(right), on, block);
+}
+
+//! The nearest of several rows that are equal would be anyone's.
+bool SubplanWriter::WriteAsOfJoin(LogicalComparisonJoin &join, SubplanBlock &block) {
+	SubplanBlock left, right;
+	vector<string> conditions;
+	column_binding_set_t keys;
+	for (auto &condition : join.conditions) {
+		auto column = ColumnOf(*condition.right);
+		if (column) {
+			keys.insert(*column);
+		}
+	}
+	auto outer = join.join_type == JoinType::LEFT;
+	if (join.predicate || (!outer && join.join_type != JoinType::INNER) || !IsUnique(*join.children[1], keys) ||
+	    !WriteInput(*join.children[0], left) || !WriteInput(*join.children[1], right)) {
+		return false;
+	}
+	MakeItem(left);
+	MakeItem(right);
+	if (!WriteConditions(join, left, right, conditions)) {
+		return false;
+	}
+	block = std::move(left);
+	block.from += string(outer ? " ASOF LEFT JOIN " : " ASOF JOIN ") + right.from + " ON " +
+	              StringUtil::Join(conditions, " AND ");
+	block.columns.insert(block.columns.end(), right.columns.begin(), right.columns.end());
+	Wrap(block);
+	return true;
 }
 
 //===--------------------------------------------------------------------===//
 // Correlated subqueries
 //===--------------------------------------------------------------------===//
+//! Equal values of TYPE are equal at any server.
+static bool IsGrouped(const LogicalType &type) {
+	return !TypeToSql(type.id() == LogicalTypeId::LIST ? ListType::GetChildType(type) : type).empty();
+}
+
 bool SubplanWriter::WriteDelimJoin(LogicalComparisonJoin &join, SubplanBlock &block) {
 	auto outer_side = join.delim_flipped ? 1 : 0;
 	SubplanBlock outer;
-	if (join.predicate || join.join_type == JoinType::MARK || !WriteOperator(*join.children[outer_side], outer) ||
-	    !Restrict(*join.children[outer_side], outer) || outer.columns.empty()) {
+	if (join.predicate || (join.join_type == JoinType::MARK && join.delim_flipped) ||
+	    !WriteOperator(*join.children[outer_side], outer) || !Restrict(*join.children[outer_side], outer) ||
+	    outer.columns.empty()) {
 		return false;
 	}
 	auto name = Name(Select(outer));
@@ -165,11 +231,11 @@ bool SubplanWriter::WriteDelimJoin(LogicalComparisonJoin &join, SubplanBlock &bl
 		outer.columns[i].sql = "c" + to_string(i);
 	}
 	for (auto &expression : join.duplicate_eliminated_columns) {
-		string sql;
-		if (TypeToSql(expression->return_type).empty() || !WriteExpression(*expression, outer, sql)) {
+		SubplanColumn column {ColumnBinding(), expression->return_type, string(), false};
+		if (!IsGrouped(expression->return_type) || !WriteProjected(*expression, outer, column) || column.compressed) {
 			return false;
 		}
-		delim.columns.push_back(std::move(sql));
+		delim.columns.push_back(std::move(column));
 	}
 	delims.push_back(std::move(delim));
 	SubplanBlock inner;
@@ -182,7 +248,13 @@ bool SubplanWriter::WriteDelimJoin(LogicalComparisonJoin &join, SubplanBlock &bl
 		return WriteConditions(join, one, other, conditions);
 	};
 	auto named_outer = Named(name, outer);
-	return outer_side == 0 ? Join(join.join_type, std::move(named_outer), std::move(inner), on, block)
+	if (join.join_type == JoinType::MARK) {
+		if (inner.closed) {
+			Wrap(inner);
+		}
+		return WriteMark(join, std::move(named_outer), std::move(inner), block);
+	}
+	return outer_side == 0 ? Join(WrittenType(join), std::move(named_outer), std::move(inner), on, block)
 	                       : Join(join.join_type, std::move(inner), std::move(named_outer), on, block);
 }
 
@@ -192,8 +264,9 @@ bool SubplanWriter::WriteDelimGet(LogicalDelimGet &get, SubplanBlock &block) {
 	}
 	string list;
 	for (idx_t i = 0; i < get.chunk_types.size(); i++) {
-		list += (i ? ", " : "") + delims.back().columns[i] + " AS c" + to_string(i);
+		list += (i ? ", " : "") + delims.back().columns[i].sql + " AS c" + to_string(i);
 		block.columns.push_back({ColumnBinding(get.table_index, i), get.chunk_types[i], string(), true});
+		block.columns.back().numbering = delims.back().columns[i].numbering;
 	}
 	Become(block, "SELECT DISTINCT " + list + " FROM " + delims.back().name);
 	return true;

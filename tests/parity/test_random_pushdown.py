@@ -57,6 +57,9 @@ def compare(con, sql, names, where, form):
     if answer(con, twin, "SELECT count(*)::VARCHAR FROM (FROM (%s) LIMIT %d)")[1] == {"('%d',)" % (MOST_ROWS + 1): 1}:
         return
     want = answer(con, twin, form)
+    if want == "InternalException":
+        # DuckDB 1.5.5 fails to plan some queries.
+        return
     if where == names:
         con.execute("SET disabled_optimizers = ''")
     text = sql.format(**{n: ("cloud." if n in where else "twin.") + n for n in names})

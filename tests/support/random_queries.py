@@ -110,6 +110,8 @@ class Tables:
                 parts.append("CASE WHEN (i + %d) %% %d > 0 THEN %s END::%s AS c%d" % (n, nulls, value, sql_type, k))
             self.columns[name] = columns
             self.statements.append("CREATE TABLE %s AS SELECT %s FROM range(%d) r(i)" % (name, ", ".join(parts), rows))
+            if rnd.random() < 0.7:
+                self.statements.append("ALTER TABLE %s ADD PRIMARY KEY (id)" % name)
 
 
 class Queries:
@@ -200,6 +202,10 @@ class Queries:
             return "(%s) %s" % (sql, alias), [("%s.x%d" % (alias, n), t) for n, t in enumerate(types)]
         if self.rnd.random() < 0.08:
             return self.listed(alias)
+        if self.rnd.random() < 0.05:
+            return self.recursive(alias)
+        if self.rnd.random() < 0.05:
+            return self.unnested(alias)
         table = self.rnd.choice(sorted(self.tables.columns))
         return "{%s} %s" % (table, alias), [("%s.%s" % (alias, c), t) for c, t in self.tables.columns[table].items()]
 
@@ -216,8 +222,31 @@ class Queries:
             ("%s.%s" % (alias, c), t) for c, t in zip(columns, types)
         ]
 
+    def unnested(self, alias):
+        """A table's rows, once for each element of a list."""
+        table = self.rnd.choice(sorted(self.tables.columns))
+        columns = self.tables.columns[table]
+        lists = [c for c, t in columns.items() if t == "INTEGER[]"]
+        item = self.rnd.choice(lists) if lists and self.rnd.random() < 0.7 else "[c0, c0 % 3, NULL]"
+        return "(SELECT *, unnest(%s)::INTEGER AS u FROM {%s}) %s" % (item, table, alias), [
+            ("%s.%s" % (alias, c), t) for c, t in (*columns.items(), ("u", "INTEGER"))
+        ]
+
+    def recursive(self, alias):
+        """What is reached from some rows, in a few steps."""
+        one, other = self.rnd.choice(sorted(self.tables.columns)), self.rnd.choice(sorted(self.tables.columns))
+        return (
+            "(WITH RECURSIVE r AS (SELECT id, c0, 0 AS n FROM {%s} WHERE id < 5 UNION %s SELECT x.id, x.c0, n + 1 "
+            "FROM {%s} x JOIN r ON x.id = r.id * 2 + n WHERE n < 4) FROM r) %s"
+        ) % (one, self.rnd.choice(("", "ALL")), other, alias), [
+            ("%s.id" % alias, "BIGINT"), ("%s.c0" % alias, "INTEGER"), ("%s.n" % alias, "INTEGER"),
+        ]  # fmt: skip
+
     def window(self, scope):
-        """A window function that gives equal rows the same, and its type."""
+        """A window function that gives equal rows the same, or is ordered by a key, and its type."""
+        key = self.rnd.choice([name for name, _ in scope])
+        if key.endswith(".id") and len({name.split(".")[0] for name, _ in scope}) == 1 and self.rnd.random() < 0.6:
+            return self.ordered_window(scope, key)
         partition, _ = self.pick(scope, COMPARED)
         order, _ = self.pick(scope, COMPARED)
         over = "PARTITION BY %s" % partition if self.rnd.random() < 0.7 else ""
@@ -226,10 +255,45 @@ class Queries:
             word = self.rnd.choice(("rank()", "dense_rank()"))
             way = self.rnd.choice(("", " DESC", " NULLS FIRST", " DESC NULLS LAST"))
             return "%s OVER (%s ORDER BY %s%s)" % (word, over, order, way), "BIGINT"
-        if self.rnd.random() < 0.5:
+        if r < 0.5:
+            return "%s() OVER (%s ORDER BY %s)" % (
+                self.rnd.choice(("percent_rank", "cume_dist")),
+                over,
+                order,
+            ), "DOUBLE"
+        if self.rnd.random() < 0.6:
             over += " ORDER BY %s" % order
+            if self.rnd.random() < 0.4:
+                over += " GROUPS BETWEEN %s AND %s" % (
+                    self.rnd.choice(("UNBOUNDED PRECEDING", "2 PRECEDING", "CURRENT ROW")),
+                    self.rnd.choice(("UNBOUNDED FOLLOWING", "1 FOLLOWING", "CURRENT ROW")),
+                )  # fmt: skip
         name, sql_type = self.aggregate(scope)
         return "%s OVER (%s)" % (name, over), sql_type
+
+    def ordered_window(self, scope, key):
+        """A window function ordered by KEY, in which rows differ, and its type."""
+        name, sql_type = self.pick(scope, COMPARED)
+        partition, _ = self.pick(scope, COMPARED)
+        over = "%s ORDER BY %s%s" % (
+            "PARTITION BY %s" % partition if self.rnd.random() < 0.5 else "", key, self.rnd.choice(("", " DESC")),
+        )  # fmt: skip
+        nulls = self.rnd.choice(("", " IGNORE NULLS"))
+        call, result = self.rnd.choice(
+            (
+                ("row_number()", "BIGINT"), ("ntile(3)", "BIGINT"), ("lag(%s%s)" % (name, nulls), sql_type),
+                ("lead(%s, 2%s)" % (name, nulls), sql_type), ("first_value(%s%s)" % (name, nulls), sql_type),
+                ("last_value(%s)" % name, sql_type), ("nth_value(%s, 2)" % name, sql_type),
+                ("max(%s)" % name, sql_type), ("count(%s)" % name, "BIGINT"),
+            )
+        )  # fmt: skip
+        if not call.startswith(("row_number", "ntile", "la", "le")):
+            over += " ROWS BETWEEN %s AND %s%s" % (
+                self.rnd.choice(("UNBOUNDED PRECEDING", "2 PRECEDING", "CURRENT ROW")),
+                self.rnd.choice(("UNBOUNDED FOLLOWING", "1 FOLLOWING", "CURRENT ROW")),
+                self.rnd.choice(("", "", " EXCLUDE CURRENT ROW", " EXCLUDE TIES")),
+            )  # fmt: skip
+        return "%s OVER (%s)" % (call, over), result
 
     def groups(self, keys):
         """What stands behind GROUP BY."""
@@ -248,6 +312,14 @@ class Queries:
         for _ in range(self.rnd.choice((0, 0, 1, 1, 2))):
             item, inner = self.item(depth)
             kind = self.rnd.choice(("JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN"))
+            if inner[0][0].endswith(".id") and " " in item and item.startswith("{") and self.rnd.random() < 0.1:
+                # The nearest row is one, since no two have the same key.
+                key, _ = self.pick(scope, ("BIGINT",))
+                if key:
+                    kind = self.rnd.choice(("ASOF JOIN", "ASOF LEFT JOIN"))
+                    sql = "%s %s %s ON %s >= %s" % (sql, kind, item, key, inner[0][0])
+                    scope = scope + inner
+                    continue
             name, sql_type = self.pick(inner, COMPARED)
             outer, _ = self.pick(scope, (sql_type,))
             if outer is None:
