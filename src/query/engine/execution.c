@@ -11,266 +11,6 @@
 #include "query/engine/txn_internal.h"
 #include "base/banned.h"
 
-static od_code cancelled(od_error *err)
-{
-    return od_fail(err, OD_E_CANCELLED, "the execution was cancelled");
-}
-
-/* Names that are like a wrong one may be of a database that is not the token's to see. */
-static void drop_suggestions(const od_execution *execution, od_error *err)
-{
-    if (err == NULL || execution->lease == NULL || od_rights_every_database(execution->lease->rights))
-        return;
-    char *hint = strstr(err->message, "Did you mean");
-    while (hint != NULL && hint > err->message && strchr(" \n", hint[-1]) != NULL)
-        hint--;
-    if (hint != NULL)
-        *hint = '\0';
-}
-
-/* An error of DuckDB, or the interrupt that caused it. */
-static od_code failed(const od_execution *execution, const char *text, od_error *err)
-{
-    if (atomic_load(&execution->interrupted))
-        return cancelled(err);
-    od_code code = od_duck_fail(err, text);
-    drop_suggestions(execution, err);
-    return code;
-}
-
-/* ---- preparing ---- */
-
-/* Prepares the INDEXth of the extracted statements. */
-static od_code prepare(od_execution *execution, idx_t index, duckdb_prepared_statement *out, od_error *err)
-{
-    od_code rc = OD_OK;
-    *out = NULL;
-    if (duckdb_prepare_extracted_statement(execution->lease->connection, execution->extracted, index, out) ==
-        DuckDBError)
-        rc = failed(execution, *out != NULL ? duckdb_prepare_error(*out) : NULL, err);
-    if (rc == OD_OK && execution->txn != NULL &&
-        duckdb_prepared_statement_type(*out) == DUCKDB_STATEMENT_TYPE_TRANSACTION)
-        rc = od_fail(err, OD_E_INVALID,
-                     "a transaction is ended by CommitTransaction or RollbackTransaction, not by SQL");
-    if (rc != OD_OK)
-        duckdb_destroy_prepare(out);
-    return rc;
-}
-
-static od_code extract(od_execution *execution, od_error *err)
-{
-    duckdb_connection connection = execution->lease->connection;
-    execution->statement_count = duckdb_extract_statements(connection, execution->sql, &execution->extracted);
-    if (execution->statement_count > 0)
-        return OD_OK;
-    const char *why = execution->extracted != NULL ? duckdb_extract_statements_error(execution->extracted) : NULL;
-    return why != NULL ? od_duck_fail(err, why) : od_fail(err, OD_E_INVALID, "the text holds no statement");
-}
-
-static od_code check_several(const od_execution *execution, od_error *err)
-{
-    if (execution->counts)
-        return od_fail(err, OD_E_INVALID, "arriving rows can be read by a single statement, not by %llu",
-                       (unsigned long long)execution->statement_count);
-    if (execution->describe_only)
-        return od_fail(err, OD_E_INVALID, "only a single statement can be described, not %llu",
-                       (unsigned long long)execution->statement_count);
-    if (execution->parameters != NULL)
-        return od_fail(err, OD_E_INVALID, "parameters can be given to a single statement, not to %llu",
-                       (unsigned long long)execution->statement_count);
-    return OD_OK;
-}
-
-/* Columns of a statement with parameters are those of its last values: a description is of a fresh one. */
-static bool describes_parameters(const od_execution *execution, duckdb_prepared_statement prepared)
-{
-    return execution->describe_only && duckdb_nparams(prepared) > 0;
-}
-
-/* What changes rows or makes a table, and gives how many: one column, as DuckDB calls it. */
-static od_code check_counts(const od_execution *execution, duckdb_prepared_statement prepared, od_error *err)
-{
-    const char *name = duckdb_prepared_statement_column_count(prepared) == 1
-                           ? duckdb_prepared_statement_column_name(prepared, 0)
-                           : NULL;
-    bool counts = name != NULL && strcmp(name, "Count") == 0 &&
-                  od_effect_of(duckdb_prepared_statement_type(prepared), execution->sql) != OD_EFFECT_READS;
-    duckdb_free((void *)(uintptr_t)name);
-    return counts ? OD_OK
-                  : od_fail(err, OD_E_NOT_IMPLEMENTED,
-                            "only a statement that changes rows, without RETURNING, can read arriving rows");
-}
-
-static bool is_kept(const od_execution *execution, duckdb_prepared_statement prepared)
-{
-    return execution->txn == NULL && execution->lease->rights == NULL &&
-           duckdb_prepared_statement_type(prepared) == DUCKDB_STATEMENT_TYPE_SELECT &&
-           execution->sql_len <= OD_ENGINE_STATEMENT_TEXT && !describes_parameters(execution, prepared);
-}
-
-/* Finds or makes the one statement's prepared form. */
-static od_code prepare_single(od_execution *execution, od_error *err)
-{
-    od_code rc;
-    od_slice sql = od_slice_of(execution->sql, execution->sql_len);
-    uint64_t data_version = atomic_load(&execution->engine->data_version);
-    /* A plan that was made from what a transaction sees, or by what others see, is of no use elsewhere; nor is one of other rights. */
-    if (execution->txn == NULL && execution->lease->rights == NULL)
-        execution->kept = od_lease_find(execution->lease, sql, data_version);
-    if (execution->kept != NULL && describes_parameters(execution, execution->kept->prepared))
-        execution->kept = NULL;
-    if (execution->kept != NULL) {
-        execution->prepared = execution->kept->prepared;
-        execution->last_effect = OD_EFFECT_READS;
-        return OD_OK;
-    }
-    OD_TRY(extract(execution, err));
-    if (execution->statement_count > 1)
-        return check_several(execution, err);
-    duckdb_prepared_statement prepared;
-    OD_TRY(prepare(execution, 0, &prepared, err));
-    if (execution->counts) {
-        rc = check_counts(execution, prepared, err);
-        if (rc != OD_OK) {
-            duckdb_destroy_prepare(&prepared);
-            goto out;
-        }
-    }
-    execution->last_effect = od_effect_of(duckdb_prepared_statement_type(prepared), execution->sql);
-    if (is_kept(execution, prepared)) {
-        execution->kept = od_lease_keep(execution->lease, sql, data_version, prepared);
-        if (execution->kept == NULL)
-            return od_fail(err, OD_E_NO_MEMORY, "out of memory");
-    } else {
-        execution->owned = prepared;
-    }
-    execution->prepared = prepared;
-out:
-    return rc;
-}
-
-/* ---- running ---- */
-
-static od_code check_stale(const od_execution *execution, od_error *err)
-{
-    uint64_t expected = execution->expected_catalog_version;
-    uint64_t current = execution->txn != NULL ? od_txn_catalog_version(execution->txn)
-                                              : od_pool_catalog_version(execution->engine, execution->lease->pool);
-    if (expected != 0 && expected != current)
-        return od_fail(err, OD_E_STALE_CATALOG, "the catalog changed since the statement was bound");
-    return OD_OK;
-}
-
-/* Arrow's options are read when a statement starts. */
-static od_code set_arrow_options(od_execution *execution, od_error *err)
-{
-    od_lease *lease = execution->lease;
-    od_code rc = OD_OK;
-    bool lossless = execution->format == OD_FORMAT_LOSSLESS;
-    if (execution->format == OD_FORMAT_NATIVE)
-        return OD_OK;
-    if (!lease->arrow_fixed && execution->engine->external_access) {
-        /* Clients may have changed the instance's. */
-        OD_TRY(od_duck_run(lease->connection, "SET SESSION produce_arrow_string_view = false", err));
-        OD_TRY(od_duck_run(lease->connection, "SET SESSION arrow_output_list_view = false", err));
-        OD_TRY(od_duck_run(lease->connection, "SET SESSION arrow_output_version = '1.0'", err));
-        OD_TRY(od_duck_run(lease->connection, "SET SESSION arrow_large_buffer_size = false", err));
-    }
-    if (!lease->arrow_fixed || lease->lossless != lossless)
-        OD_TRY(od_duck_run(lease->connection,
-                           lossless ? "SET SESSION arrow_lossless_conversion = true"
-                                    : "SET SESSION arrow_lossless_conversion = false",
-                           err));
-    lease->arrow_fixed = true;
-    lease->lossless = lossless;
-out:
-    return rc;
-}
-
-/* Whether a parameter may be in the text more than once. */
-static bool parameters_repeat(const od_execution *execution)
-{
-    size_t marks = 0;
-    for (size_t i = 0; i < execution->sql_len; i++)
-        marks += execution->sql[i] == '$' || execution->sql[i] == '?';
-    return marks > duckdb_nparams(execution->prepared);
-}
-
-static od_code start_statement(od_execution *execution, od_error *err)
-{
-    od_code rc;
-    OD_TRY(set_arrow_options(execution, err));
-    OD_TRY(od_parameters_bind(execution->parameters, execution->prepared, parameters_repeat(execution), err));
-    OD_TRY(check_stale(execution, err));
-    OD_TRY(
-        od_effect_begin(execution, duckdb_prepared_statement_type(execution->prepared), execution->last_effect, err));
-    duckdb_state state = duckdb_pending_prepared_streaming(execution->prepared, &execution->pending);
-    if (state == DuckDBError)
-        return failed(execution, duckdb_pending_error(execution->pending), err);
-    /* A reading statement may have been bound to a catalog that changed meanwhile. */
-    if (execution->last_effect == OD_EFFECT_READS)
-        OD_TRY(check_stale(execution, err));
-    execution->started = true;
-out:
-    return rc;
-}
-
-/* DuckDB ends a statement that was not read to its end when its connection is used next, and keeps its transaction until then:
- * others would have to wait for an idle connection. */
-static void end_unread(duckdb_connection connection)
-{
-    duckdb_prepared_statement none;
-    (void)duckdb_prepare(connection, "", &none);
-    duckdb_destroy_prepare(&none);
-}
-
-/* Runs a leading statement to its end, its rows unseen. */
-static od_code run_through(od_execution *execution, idx_t index, od_error *err)
-{
-    duckdb_prepared_statement prepared;
-    duckdb_result result;
-    od_code rc = prepare(execution, index, &prepared, err);
-    if (rc != OD_OK)
-        return rc;
-    duckdb_statement_type type = duckdb_prepared_statement_type(prepared);
-    rc = od_effect_begin(execution, type, od_effect_of(type, execution->sql), err);
-    if (rc != OD_OK) {
-        duckdb_destroy_prepare(&prepared);
-        return rc;
-    }
-    duckdb_state state = duckdb_execute_prepared_streaming(prepared, &result);
-    duckdb_data_chunk chunk = NULL;
-    while (state != DuckDBError && !atomic_load(&execution->interrupted) &&
-           (chunk = duckdb_fetch_chunk(result)) != NULL)
-        duckdb_destroy_data_chunk(&chunk);
-    const char *why = duckdb_result_error(&result);
-    if (state == DuckDBError || (why != NULL && why[0] != '\0') || atomic_load(&execution->interrupted))
-        rc = failed(execution, why, err);
-    duckdb_destroy_result(&result);
-    duckdb_destroy_prepare(&prepared);
-    if (rc != OD_OK && execution->txn == NULL)
-        end_unread(execution->lease->connection);
-    od_effect_end(execution);
-    /* What came before the interrupt must not stay without what was to come after it. */
-    execution->torn = rc == OD_E_CANCELLED && atomic_load(&execution->changes);
-    return rc;
-}
-
-static od_code run_leading(od_execution *execution, od_error *err)
-{
-    od_code rc = OD_OK;
-    idx_t last = execution->statement_count - 1;
-    for (idx_t i = 0; i < last && rc == OD_OK; i++)
-        rc = run_through(execution, i, err);
-    if (rc == OD_OK)
-        rc = prepare(execution, last, &execution->owned, err);
-    if (rc != OD_OK)
-        return rc;
-    execution->prepared = execution->owned;
-    execution->last_effect = od_effect_of(duckdb_prepared_statement_type(execution->owned), execution->sql);
-    return start_statement(execution, err);
-}
-
 /* ---- ending ---- */
 
 static void close_result(od_execution *execution)
@@ -298,7 +38,7 @@ static void close_result(od_execution *execution)
     execution->extracted = NULL;
     execution->prepared = NULL;
     if (unread && execution->txn == NULL)
-        end_unread(execution->lease->connection);
+        od_statements_end_unread(execution->lease->connection);
     od_effect_end(execution);
 }
 
@@ -380,21 +120,16 @@ static od_code check_names(const od_execution *execution, od_error *err)
 static od_code begin(od_execution *execution, od_slice parameters, od_error *err)
 {
     od_code rc;
-    OD_TRY(check_stale(execution, err));
+    OD_TRY(od_statements_check_stale(execution, err));
     OD_TRY(check_names(execution, err));
     if (parameters.len > 0)
         OD_TRY(od_parameters_read(execution->engine->host, execution->lease->connection, parameters,
                                   &execution->parameters, err));
-    OD_TRY(prepare_single(execution, err));
-    if (execution->describe_only) {
-        if (execution->parameters != NULL)
-            OD_TRY(
-                od_parameters_describe(execution->parameters, execution->lease->connection, execution->prepared, err));
-        OD_TRY(set_arrow_options(execution, err));
-        OD_TRY(check_stale(execution, err));
-    } else if (execution->prepared != NULL) {
-        OD_TRY(start_statement(execution, err));
-    }
+    OD_TRY(od_statements_prepare(execution, err));
+    if (execution->describe_only)
+        OD_TRY(od_statements_describe(execution, err));
+    else if (execution->prepared != NULL)
+        OD_TRY(od_statements_start(execution, err));
 out:
     return rc;
 }
@@ -474,13 +209,13 @@ static od_code work_until_ready(od_execution *execution, od_error *err)
             break;
         case DUCKDB_PENDING_ERROR:
             execution->refused = true;
-            return failed(execution, duckdb_pending_error(execution->pending), err);
+            return od_statements_failed(execution, duckdb_pending_error(execution->pending), err);
         default:
             return OD_OK;
         }
     }
     execution->torn = execution->effect != OD_EFFECT_READS;
-    return cancelled(err);
+    return od_statements_cancelled(err);
 }
 
 /* Waits until the result begins. */
@@ -488,7 +223,7 @@ static od_code open_result(od_execution *execution, od_error *err)
 {
     od_code rc = OD_OK;
     if (!execution->started)
-        rc = run_leading(execution, err);
+        rc = od_statements_run_leading(execution, err);
     if (rc == OD_OK)
         rc = work_until_ready(execution, err);
     if (rc != OD_OK)
@@ -497,7 +232,7 @@ static od_code open_result(od_execution *execution, od_error *err)
     execution->has_result = true;
     duckdb_destroy_pending(&execution->pending);
     if (state == DuckDBError)
-        return failed(execution, duckdb_result_error(&execution->result), err);
+        return od_statements_failed(execution, duckdb_result_error(&execution->result), err);
     return od_output_open(execution, err);
 }
 
@@ -528,7 +263,7 @@ static od_code compute(od_execution *execution, od_msg **out, od_error *err)
     if (execution->done)
         return OD_OK;
     if (atomic_load(&execution->interrupted))
-        rc = cancelled(err);
+        rc = od_statements_cancelled(err);
     else if (execution->describe_only)
         rc = od_output_describe(execution, out, err);
     else if (!execution->has_result)
@@ -573,7 +308,7 @@ od_code od_execution_set_aside(od_execution *execution, const atomic_bool *stopp
     while (!execution->done) {
         od_msg *msg;
         if (stopped != NULL && atomic_load(stopped))
-            return cancelled(err);
+            return od_statements_cancelled(err);
         rc = compute(execution, &msg, &why);
         if (rc == OD_OK && msg != NULL) {
             rc = od_spool_put(execution->spool, msg, &why);
@@ -616,7 +351,7 @@ static od_code compute_last(od_execution *execution, od_msg **out, od_error *err
 static od_code next_in_txn(od_execution *execution, od_msg **out, od_error *err)
 {
     if (atomic_load(&execution->set_aside))
-        return atomic_load(&execution->interrupted) ? cancelled(err) : take_late(execution, out, err);
+        return atomic_load(&execution->interrupted) ? od_statements_cancelled(err) : take_late(execution, out, err);
     od_code rc = od_txn_enter(execution->txn, &execution->interrupted, execution, err);
     if (rc == OD_E_NO_TRANSACTION && atomic_load(&execution->set_aside))
         return take_late(execution, out, err);
@@ -652,13 +387,13 @@ od_code od_output_fetch(od_execution *execution, duckdb_data_chunk *out, od_erro
     for (;;) {
         *out = NULL;
         if (atomic_load(&execution->interrupted))
-            return cancelled(err);
+            return od_statements_cancelled(err);
         *out = duckdb_fetch_chunk(execution->result);
         if (*out == NULL) {
             const char *why = duckdb_result_error(&execution->result);
             execution->drained = true;
             if (atomic_load(&execution->interrupted))
-                return cancelled(err);
+                return od_statements_cancelled(err);
             return why != NULL && why[0] != '\0' ? fetch_failed(why, err) : OD_OK;
         }
         if (duckdb_data_chunk_get_size(*out) > 0)

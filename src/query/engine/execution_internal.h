@@ -1,4 +1,4 @@
-/* query/engine, inside: one execution, between running it (execution.c) and encoding it (output.c). */
+/* query/engine, inside: one execution, between its statements (statements.c), running it (execution.c) and encoding it (output.c). */
 #ifndef OD_QUERY_EXECUTION_INTERNAL_H
 #define OD_QUERY_EXECUTION_INTERNAL_H
 
@@ -74,6 +74,25 @@ OD_MUST_CHECK od_code od_effect_begin(od_execution *execution, duckdb_statement_
                                       od_error *err);
 /* Also if none has begun. */
 void od_effect_end(od_execution *execution);
+
+/* ---- its statements (statements.c) ---- */
+
+/* OD_E_STALE_CATALOG: the catalog is not of the version that is expected. */
+OD_MUST_CHECK od_code od_statements_check_stale(const od_execution *execution, od_error *err);
+/* Prepares its text if that is one statement; else execution->prepared stays NULL, and od_statements_run_leading prepares. */
+OD_MUST_CHECK od_code od_statements_prepare(od_execution *execution, od_error *err);
+/* Makes the one that is prepared ready for od_output_describe. */
+OD_MUST_CHECK od_code od_statements_describe(od_execution *execution, od_error *err);
+/* Begins the one that is prepared. */
+OD_MUST_CHECK od_code od_statements_start(od_execution *execution, od_error *err);
+/* Of several: runs all but the last, and begins that one. */
+OD_MUST_CHECK od_code od_statements_run_leading(od_execution *execution, od_error *err);
+/* An error of DuckDB, TEXT (NULL: it said nothing), or the interrupt that caused it. */
+od_code od_statements_failed(const od_execution *execution, const char *text, od_error *err);
+od_code od_statements_cancelled(od_error *err);
+/* DuckDB ends a statement that was not read to its end when its connection is used next, and keeps its transaction until then: others
+ * would have to wait for an idle connection. */
+void od_statements_end_unread(duckdb_connection connection);
 
 /* ---- its rows (output.c) ---- */
 
