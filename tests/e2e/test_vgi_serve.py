@@ -325,6 +325,43 @@ def test_a_split_is_where_the_rows_divide(con, database, cold, tmp_path):
 
 
 @pytest.mark.extension
+def test_a_view_of_rows_that_come_is_read_as_it_is(con, cold, tmp_path):
+    """And the split with it."""
+
+    def write(first, last):
+        ts = "TIMESTAMP '2026-11-01' + INTERVAL (i) MINUTE AS ts"
+        new = "SELECT i AS id, %s, 'v' || i AS val FROM range(%d, %d) t(i)" % (ts, first, last)
+        con.execute("COPY (%s) TO '%s'" % (new, tmp_path / "live.parquet"))
+
+    write(0, 100)
+    path = tmp_path / "views.duckdb"
+    with duckdb.connect(path) as made:
+        made.execute("CREATE VIEW events AS FROM read_parquet('%s')" % (tmp_path / "live.parquet"))
+    attach(con, serve(path, "--layout", lay_out(tmp_path, COLD % cold)), "views")
+    assert rows(con, "SELECT count(*), max(id) FROM w.events") == [(1100, 99)]
+    write(-500, 200)
+    assert rows(con, "SELECT count(*), max(id) FROM w.events") == [(1200, 199)]
+    assert rows(con, "SELECT val FROM w.events WHERE id IN (-500, -501) ORDER BY id") == [("c501",), ("v-500",)]
+
+
+@pytest.mark.extension
+def test_a_database_on_storage_has_a_writer_meanwhile(con, tmp_path):
+    con.execute("LOAD '%s'" % services.extension_path())
+    con.execute("CREATE SECRET (TYPE openduck_storage, DATA_DIR '%s')" % tmp_path)
+    con.execute("ATTACH 'openduck://live' AS live")
+    con.execute("CREATE TABLE live.t AS SELECT 1 AS a")
+    location = serve("openduck://live", "--catalog", "live").replace(
+        "exec ", "exec env OPENDUCK_DATA_DIR=%s " % tmp_path
+    )
+    attach(con, location, "live")
+    con.execute("INSERT INTO live.t VALUES (2)")
+    assert rows(con, "FROM w.t") == [(1,)]
+    con.execute("DETACH w")
+    attach(con, location, "live")
+    assert rows(con, "SELECT count(*) FROM w.t") == [(2,)]
+
+
+@pytest.mark.extension
 def test_only_what_is_listed_is_served(con, database, tmp_path):
     layout = lay_out(
         tmp_path, '[catalog]\ntables = listed\ndefault_schema = other\n[table "a ""b"" c"]\n[table main.few]\n'
