@@ -428,10 +428,11 @@ def test_in_a_transaction_of_a_worker_the_gateway_only_reads(hybrid):
     hybrid.client.rollback(transaction)
 
 
-def test_nobody_elses_transaction_can_be_used(tmp_path):
+@pytest.mark.parametrize("kind", [services.Serve, services.Stack])
+def test_nobody_elses_transaction_can_be_used(kind, tmp_path):
     tokens = tmp_path / "tokens"
     test_tokens.write_tokens(tokens, {"one": "databases = *", "two": "databases = *"})
-    with services.Serve({"mydb": ":memory:"}, "--hybrid", "--tokens", str(tokens)) as server:
+    with kind({"mydb": ":memory:"}, "--hybrid", "--tokens", str(tokens), token="shared") as server:
         with server.client(test_tokens.secret("one")) as one, server.client(test_tokens.secret("two")) as two:
             transaction = one.begin("mydb")
             sql = "FROM openduck_run('REMOTE', 'SELECT 1')"
