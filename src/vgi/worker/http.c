@@ -9,10 +9,10 @@
 
 #include "base/alloc.h"
 #include "base/deadline.h"
-#include "base/inflate.h"
 #include "http/answer.h"
 #include "http/listen.h"
 #include "vgi/worker/connections.h"
+#include "vgi/worker/gzip.h"
 #include "vgi/worker/http_scan.h"
 
 #include "base/banned.h"
@@ -183,7 +183,7 @@ static bool read_coding(const od_http_request *request, od_buf *plain, od_http_r
         return true;
     if (coding.len != 4 || strncasecmp((const char *)coding.data, "gzip", 4) != 0)
         return false;
-    switch (od_gunzip(request->body, VGIW_MAX_BODY, plain, NULL)) {
+    switch (vgiw_gunzip(request->body, VGIW_MAX_BODY, plain, NULL)) {
     case OD_OK:
         return true;
     case OD_E_TOO_LARGE:

@@ -1,4 +1,4 @@
-#include "base/inflate.h"
+#include "vgi/worker/gzip.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -70,7 +70,7 @@ static od_code gunzip(const uint8_t *bytes, size_t len, size_t max, od_buf *out)
 
     if (len > 0)
         memcpy(copy, bytes, len);
-    rc = od_gunzip(od_slice_of(copy, len), max, out, &err);
+    rc = vgiw_gunzip(od_slice_of(copy, len), max, out, &err);
     assert_int_equal(rc, err.code);
     od_free(copy);
     return rc;
@@ -145,5 +145,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_what_is_cut_or_changed_is_told),
     };
 
-    return check_run("inflate", tests, argc, argv);
+    return check_run("vgi.gzip", tests, argc, argv);
 }
