@@ -48,8 +48,8 @@ CONSTANTS = {
     "TIMESTAMPTZ": ("TIMESTAMPTZ '2000-01-01 02:00:00+00'",),
     "ENUM('a', 'c', 'b')": ("'c'::ENUM('a', 'c', 'b')", "'b'::ENUM('a', 'c', 'b')"),
 }
-#: What is computed of one column ({0}) or two of a type, and its type; None: it is not compared. No zero has a
-#: sign: that of equal ones would be anyone's.
+#: What is computed of one column ({0}) or two of a type, and its type; None: it is not compared. No zero has a sign: of
+#: two that are equal any could come.
 COMPUTED = (
     ("INTEGER", "{0} / 2", "DOUBLE"),
     ("INTEGER", "{0} / {1} + 0", "DOUBLE"),
