@@ -9,7 +9,7 @@
 #include "base/banned.h"
 
 /* How long a scan that is given up may take to hand its session back. */
-enum { CANCEL_MS = 2000, AHEAD_MAX = 4 };
+enum { CANCEL_MS = 2000, AHEAD_MAX = 16 };
 
 /* ---- ticks ---- */
 

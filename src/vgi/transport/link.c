@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -174,14 +175,18 @@ static od_code lost(od_vgi_link *link, od_error *err)
 
 /* ---- bytes ---- */
 
-/* Waits until there is something, and reads no more than SIZE of it; *n is at least 1. */
-static od_code read_some(od_vgi_link *link, uint8_t *to, size_t size, const od_vgi_wait *wait, size_t *n, od_error *err)
+/* Waits until there is something: up to LEN bytes of it go to TO, *n of them, at least 1, and what is there beyond to the bytes ahead. */
+static od_code read_some(od_vgi_link *link, uint8_t *to, size_t len, const od_vgi_wait *wait, size_t *n, od_error *err)
 {
+    const struct iovec parts[2] = {{to, len}, {link->ahead, OD_VGI_AHEAD}};
+
     for (;;) {
-        ssize_t got = read(link->in, to, size);
+        ssize_t got = readv(link->in, parts, 2);
 
         if (got > 0) {
-            *n = (size_t)got;
+            *n = (size_t)got < len ? (size_t)got : len;
+            link->ahead_at = 0;
+            link->ahead_len = (size_t)got - *n;
             return OD_OK;
         }
         if (got == 0 || (errno != EAGAIN && errno != EINTR))
@@ -201,20 +206,17 @@ od_code od_vgi_link_read(od_vgi_link *link, void *to, size_t len, const od_vgi_w
 
     while (len > 0) {
         size_t n = link->ahead_len < len ? link->ahead_len : len;
-        od_code rc = OD_OK;
 
         if (n > 0) {
             memcpy(at, link->ahead + link->ahead_at, n);
             link->ahead_at += n;
             link->ahead_len -= n;
-        } else if (len >= OD_VGI_AHEAD) {
-            rc = read_some(link, at, len, wait, &n, err);
         } else {
-            link->ahead_at = 0;
-            rc = read_some(link, link->ahead, OD_VGI_AHEAD, wait, &link->ahead_len, err);
+            od_code rc = read_some(link, at, len, wait, &n, err);
+
+            if (rc != OD_OK)
+                return rc;
         }
-        if (rc != OD_OK)
-            return rc;
         at += n;
         len -= n;
     }
