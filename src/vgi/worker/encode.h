@@ -5,7 +5,7 @@
 #include "vgi/wire.h"
 #include "vgi/worker/worker_internal.h"
 
-/* A record is filled column by column in a row; what the tables of encode.c have beyond that is then added, and says nothing. */
+/* A record is filled column by column in a row; what the tables of fields.c have beyond that is then added, and says nothing. */
 typedef enum {
     VGIW_CATALOG_INFO,
     VGIW_ATTACH_RESULT,
