@@ -288,11 +288,13 @@ static bool write_all(const connection *c, const od_buf *out)
         struct pollfd fd = {c->fd, POLLOUT, 0};
         ssize_t n = send(c->fd, out->data + done, out->len - done, MSG_NOSIGNAL | MSG_DONTWAIT);
 
-        if (n > 0)
+        if (n > 0) {
             done += (size_t)n;
-        else if (n < 0 && errno != EAGAIN && errno != EINTR)
+            continue;
+        }
+        if (n < 0 && errno != EAGAIN && errno != EINTR)
             return false;
-        else if (od_deadline_passed(deadline) || poll(&fd, 1, od_deadline_poll_ms(deadline)) == 0)
+        if (od_deadline_passed(deadline) || poll(&fd, 1, od_deadline_poll_ms(deadline)) == 0)
             return false;
     }
     return true;
@@ -369,7 +371,8 @@ static bool serve_one(connection *c)
     }
     more = respond(c, &head);
     c->in.len -= head.len + head.content_length;
-    memmove(c->in.data, c->in.data + head.len + head.content_length, c->in.len);
+    if (c->in.data != NULL && c->in.len > 0)
+        memmove(c->in.data, c->in.data + head.len + head.content_length, c->in.len);
     return more;
 }
 
