@@ -204,20 +204,14 @@ optional_ptr<CatalogEntry> VgiSchemaEntry::LookupVersion(ClientContext &context,
 	auto &table = present->second->Cast<VgiTableEntry>();
 	table.RefuseVersionOfBranches(context);
 	auto version = VgiTableEntry::VersionOf(lookup.GetAtClause());
-	vector<string> key = {table.name, version.unit, version.value};
-	{
-		lock_guard<mutex> guard(lock);
-		auto known = versions.find(key);
-		if (known != versions.end()) {
-			return known->second.get();
-		}
+	vector<string> key = {name, table.name, version.unit, version.value};
+	auto &transaction = VgiTransaction::Get(context, catalog);
+	auto known = transaction.FindVersion(key);
+	if (known) {
+		return known;
 	}
 	auto found = VgiTableEntry::Ask(context, *this, table.name, version);
-	if (!found) {
-		return nullptr;
-	}
-	lock_guard<mutex> guard(lock);
-	return versions.emplace(std::move(key), std::move(found)).first->second.get();
+	return found ? &transaction.KeepVersion(std::move(key), std::move(found)) : nullptr;
 }
 
 optional_ptr<CatalogEntry> VgiSchemaEntry::LookupEntry(CatalogTransaction transaction,

@@ -72,8 +72,6 @@ private:
 
 	mutex lock; //!< guards the fields below, also while they are asked for
 	Entries entries[KINDS];
-	//! Versions of tables by name, unit and value. Kept for plans that point to them, as long as this is.
-	map<vector<string>, unique_ptr<VgiTableEntry>> versions;
 	shared_ptr<Answer<od_vgi_functions>> functions;
 };
 

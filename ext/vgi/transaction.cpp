@@ -36,6 +36,17 @@ CatalogSnapshot &VgiTransaction::Snapshot(ClientContext &context) {
 	return *snapshot;
 }
 
+optional_ptr<CatalogEntry> VgiTransaction::FindVersion(const vector<string> &key) {
+	lock_guard<mutex> guard(lock);
+	auto known = versions.find(key);
+	return known == versions.end() ? nullptr : known->second.get();
+}
+
+CatalogEntry &VgiTransaction::KeepVersion(vector<string> key, unique_ptr<CatalogEntry> entry) {
+	lock_guard<mutex> guard(lock);
+	return *versions.emplace(std::move(key), std::move(entry)).first->second;
+}
+
 void VgiTransaction::Commit() {
 	if (worker_transaction.empty()) {
 		return;

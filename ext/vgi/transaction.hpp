@@ -22,6 +22,11 @@ public:
 	//! For a call in this transaction; borrows from it.
 	od_vgi_context Call(ClientContext &context);
 
+	//! A version of a table by what it was looked up by; null if there is none yet. It lives as long as the transaction.
+	optional_ptr<CatalogEntry> FindVersion(const vector<string> &key);
+	//! Keeps ENTRY, or the one that is there already.
+	CatalogEntry &KeepVersion(vector<string> key, unique_ptr<CatalogEntry> entry);
+
 	//! Both end it at the worker.
 	void Commit();
 	void Rollback();
@@ -32,6 +37,7 @@ private:
 	bool begun = false;
 	string worker_transaction;
 	shared_ptr<CatalogSnapshot> snapshot;
+	map<vector<string>, unique_ptr<CatalogEntry>> versions;
 };
 
 class VgiTransactionManager : public TransactionManager {
