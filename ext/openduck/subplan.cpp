@@ -407,7 +407,7 @@ bool SubplanWriter::WriteOperator(LogicalOperator &op, SubplanBlock &block) {
 	case LogicalOperatorType::LOGICAL_UNNEST:
 		return WriteUnnest(op.Cast<LogicalUnnest>(), block) && Restrict(op, block);
 	case LogicalOperatorType::LOGICAL_DUMMY_SCAN:
-		block.columns.push_back({op.GetColumnBindings()[0], op.types[0], "CAST(NULL AS INTEGER)", false});
+		block.columns.push_back({op.GetColumnBindings()[0], LogicalType::INTEGER, "CAST(NULL AS INTEGER)", false});
 		return true;
 	case LogicalOperatorType::LOGICAL_EMPTY_RESULT:
 		return WriteEmpty(op.Cast<LogicalEmptyResult>(), block);

@@ -169,3 +169,22 @@ def test_what_hangs_on_an_order_that_nobody_asked_for_stays_here(con, word, sql)
     for text in services.remote_sql(con, sql.format("cloud")):
         assert word not in text
     con.execute(sql.format("cloud")).fetchall()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        # Rows of no table, and none.
+        "SELECT g, count(*) FROM (SELECT g, k FROM {0}.a UNION ALL SELECT 3, NULL) GROUP BY g",
+        "SELECT g, count(*) FROM {0}.a LEFT JOIN (SELECT n FROM {0}.u WHERE n < 3 AND n > 5) x ON x.n = a.k GROUP BY g",
+        "SELECT one, g, count(*) FROM {0}.a CROSS JOIN (SELECT 1 AS one) GROUP BY one, g",
+        # The numbers of a numbering compared with others, or seen.
+        "SELECT r, count(*) FROM (SELECT row_number() OVER () AS r FROM {0}.q) JOIN {0}.u ON u.n = r GROUP BY r",
+        "SELECT count(*) FROM (SELECT row_number() OVER () AS r, g FROM {0}.q) x WHERE r IN "
+        "(SELECT n FROM {0}.u WHERE u.g = x.g)",
+        "WITH w AS (SELECT row_number() OVER () AS r, g FROM {0}.q) SELECT a.g, count(*) FROM w a JOIN w b USING (r) "
+        "GROUP BY a.g",
+    ],
+)
+def test_right_wherever_it_is_made(con, sql):
+    check(con, sql)
