@@ -109,62 +109,6 @@ bool SubplanWriter::WriteSent(LogicalOperator &op, SubplanBlock &block) {
 	return true;
 }
 
-//! first(x) and count(*), which DuckDB makes of a scalar subquery.
-static bool IsScalarSubquery(const LogicalOperator &op) {
-	if (op.type != LogicalOperatorType::LOGICAL_AGGREGATE_AND_GROUP_BY) {
-		return false;
-	}
-	auto &aggregate = op.Cast<LogicalAggregate>();
-	if (!aggregate.groups.empty() || aggregate.grouping_sets.size() > 1 || aggregate.expressions.empty() ||
-	    aggregate.expressions.size() > 2) {
-		return false;
-	}
-	auto &first = aggregate.expressions[0]->Cast<BoundAggregateExpression>();
-	if (first.function.name != "first" || first.children.size() != 1 || first.filter || first.order_bys) {
-		return false;
-	}
-	auto counts = aggregate.expressions.size() == 1 ||
-	              aggregate.expressions[1]->Cast<BoundAggregateExpression>().function.name == "count_star";
-	reference<LogicalOperator> child = *aggregate.children[0];
-	while (child.get().type == LogicalOperatorType::LOGICAL_PROJECTION) {
-		child = *child.get().children[0];
-	}
-	return counts && child.get().type == LogicalOperatorType::LOGICAL_AGGREGATE_AND_GROUP_BY &&
-	       child.get().Cast<LogicalAggregate>().groups.empty() &&
-	       child.get().Cast<LogicalAggregate>().grouping_sets.size() <= 1;
-}
-
-//! What is left of EXPRESSION over a scalar subquery that has one row: it need not be looked whether it has more.
-static const Expression &WithoutRowCheck(const Expression &expression) {
-	if (expression.GetExpressionClass() != ExpressionClass::BOUND_CASE) {
-		return expression;
-	}
-	auto &check = expression.Cast<BoundCaseExpression>();
-	if (check.case_checks.size() != 1 ||
-	    check.case_checks[0].then_expr->GetExpressionClass() != ExpressionClass::BOUND_FUNCTION ||
-	    check.case_checks[0].then_expr->Cast<BoundFunctionExpression>().function.name != "error") {
-		return expression;
-	}
-	return *check.else_expr;
-}
-
-bool SubplanWriter::WriteScalar(LogicalAggregate &aggregate, SubplanBlock &block) {
-	if (!WriteInput(*aggregate.children[0], block)) {
-		return false;
-	}
-	auto &first = aggregate.expressions[0]->Cast<BoundAggregateExpression>();
-	SubplanColumn value {ColumnBinding(aggregate.aggregate_index, 0), first.return_type, string(), false};
-	if (!WriteExpression(*first.children[0], block, value.sql)) {
-		return false;
-	}
-	block.columns = {std::move(value)};
-	if (aggregate.expressions.size() > 1) {
-		block.columns.push_back(
-		    {ColumnBinding(aggregate.aggregate_index, 1), LogicalType::BIGINT, "CAST('1' AS BIGINT)", false});
-	}
-	return true;
-}
-
 bool SubplanWriter::WriteProjection(LogicalProjection &projection, SubplanBlock &block) {
 	if (!WriteInput(*projection.children[0], block)) {
 		return false;
@@ -172,16 +116,19 @@ bool SubplanWriter::WriteProjection(LogicalProjection &projection, SubplanBlock 
 	if (ComputesTwice(projection.expressions, block)) {
 		Wrap(block);
 	}
-	auto scalar = IsScalarSubquery(*projection.children[0]);
+	auto scalar = ScalarSubqueryKind(*projection.children[0]);
 	vector<SubplanColumn> columns;
 	for (idx_t i = 0; i < projection.expressions.size(); i++) {
-		auto &expression = scalar ? WithoutRowCheck(*projection.expressions[i]) : *projection.expressions[i];
+		auto check = scalar == ScalarSubquery::NONE ? nullptr : AsRowCheck(*projection.expressions[i]);
+		// What has one row need not be looked at for more.
+		auto &expression = check && scalar == ScalarSubquery::ONE_ROW ? *check->else_expr : *projection.expressions[i];
 		SubplanColumn column {ColumnBinding(projection.table_index, i), expression.return_type, string(), false};
 		if (expression.GetExpressionClass() == ExpressionClass::BOUND_COLUMN_REF) {
 			auto child = block.Find(expression.Cast<BoundColumnRefExpression>().binding);
 			column.plain = child && child->plain;
 		}
-		if (!WriteProjected(expression, block, column)) {
+		if (check && scalar == ScalarSubquery::COUNTED ? !WriteRowCheck(*check, block, column.sql)
+		                                               : !WriteProjected(expression, block, column)) {
 			return false;
 		}
 		columns.push_back(std::move(column));
@@ -227,8 +174,13 @@ static string GroupBySql(const LogicalAggregate &aggregate, const vector<string>
 }
 
 bool SubplanWriter::WriteAggregate(LogicalAggregate &aggregate, SubplanBlock &block) {
-	if (IsScalarSubquery(aggregate)) {
+	switch (ScalarSubqueryKind(aggregate)) {
+	case ScalarSubquery::ONE_ROW:
 		return WriteScalar(aggregate, block);
+	case ScalarSubquery::COUNTED:
+		return WriteCounted(aggregate, block);
+	default:
+		break;
 	}
 	if (!IsExactAggregate(aggregate) || !WriteInput(*aggregate.children[0], block)) {
 		return false;

@@ -6,6 +6,7 @@
 #include "openduck/scan.hpp"
 #include "openduck/sent_rows.hpp"
 
+#include "duckdb/planner/expression/bound_case_expression.hpp"
 #include "duckdb/planner/expression/bound_window_expression.hpp"
 #include "duckdb/planner/operator/list.hpp"
 
@@ -90,6 +91,9 @@ private:
 	bool WriteAggregate(LogicalAggregate &aggregate, SubplanBlock &block);
 	//! A scalar subquery that has one row anyway.
 	bool WriteScalar(LogicalAggregate &aggregate, SubplanBlock &block);
+	//! A scalar subquery of which it has to be looked whether it has more rows; and the look.
+	bool WriteCounted(LogicalAggregate &aggregate, SubplanBlock &block);
+	bool WriteRowCheck(const BoundCaseExpression &check, const SubplanBlock &block, string &sql);
 	bool WriteDistinct(LogicalDistinct &distinct, SubplanBlock &block);
 	bool WriteDistinctOn(LogicalDistinct &distinct, SubplanBlock &block);
 	bool WriteSetOperation(LogicalSetOperation &operation, SubplanBlock &block);
@@ -187,6 +191,14 @@ bool IsUnique(LogicalOperator &op, const column_binding_set_t &keys);
 
 //! The table function unnest over the rows of another operator.
 bool IsUnnest(const LogicalGet &get);
+
+//! first(x) and count(*), which DuckDB makes of a scalar subquery that is not correlated. Without count(*) it is a matter of chance which
+//! value it gives, unless what is below has ONE_ROW.
+enum class ScalarSubquery : uint8_t { NONE, ONE_ROW, COUNTED };
+ScalarSubquery ScalarSubqueryKind(const LogicalOperator &op);
+
+//! EXPRESSION, if it is what DuckDB puts above one: CASE WHEN count > 1 THEN error('...') ELSE value END.
+optional_ptr<const BoundCaseExpression> AsRowCheck(const Expression &expression);
 
 //! Whether OP needs nothing of a server, nor of the plan around it.
 bool IsOfThisSide(const LogicalOperator &op);

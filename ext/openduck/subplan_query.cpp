@@ -12,8 +12,8 @@ namespace openduck {
 //===--------------------------------------------------------------------===//
 bool SubplanWriter::WriteMaterialized(LogicalMaterializedCTE &cte, SubplanBlock &block) {
 	SubplanBlock definition;
-	if (!WriteOperator(*cte.children[0], definition) || !Restrict(*cte.children[0], definition) ||
-	    definition.columns.size() != cte.column_count) {
+	// Its column_count is from before DuckDB left out columns.
+	if (!WriteOperator(*cte.children[0], definition) || !Restrict(*cte.children[0], definition)) {
 		return false;
 	}
 	for (auto &column : definition.columns) {

@@ -123,6 +123,49 @@ def test_right_where_it_is_made_here(con, sql):
     check(con, sql)
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT count(*) FROM {0}.a WHERE k = (SELECT k FROM {0}.b WHERE c0 = 7)",
+        "SELECT count(*), min(id) FROM {0}.a WHERE g = (SELECT DISTINCT g FROM {0}.b WHERE g = 2)",
+        # No row, and one that is NULL.
+        "SELECT count(*) FROM {0}.a WHERE k IS NOT DISTINCT FROM (SELECT k FROM {0}.none)",
+        "SELECT count(*) FROM {0}.a WHERE k IS NOT DISTINCT FROM (SELECT k FROM {0}.b WHERE c0 = 11)",
+        "SELECT g, max(id) FROM {0}.a WHERE s < (SELECT s FROM {0}.b WHERE c0 = 30) GROUP BY g",
+    ],
+)
+def test_a_scalar_subquery_is_made_there(con, sql):
+    sent = check(con, sql)
+    assert len(sent) == 1 and "More than one row" in str(sent[0]), sent
+
+
+@pytest.mark.parametrize("level", ["off", "scan", "full"])
+def test_a_scalar_subquery_of_several_rows_is_the_same_error(con, level):
+    con.execute("SET openduck_pushdown = '%s'" % level)
+    for schema in ("twin", "cloud"):
+        with pytest.raises(duckdb.InvalidInputException, match="More than one row returned by a subquery"):
+            con.execute(f"SELECT count(*) FROM {schema}.a WHERE k = (SELECT k FROM {schema}.b WHERE c0 < 9)").fetchall()
+
+
+def test_which_row_a_scalar_subquery_gives_is_not_asked_of_the_server(con):
+    con.execute("SET scalar_subquery_error_on_multiple_rows = false")
+    try:
+        sql = "SELECT count(*) FROM cloud.a WHERE k = (SELECT k FROM cloud.b WHERE c0 BETWEEN 3 AND 8)"
+        assert con.execute(sql).fetchone()[0] > 0
+        assert "first(" not in " ".join(services.remote_sql(con, sql))
+    finally:
+        con.execute("RESET scalar_subquery_error_on_multiple_rows")
+
+
+def test_a_cte_of_which_columns_are_left_out_is_made_there(con):
+    sent = check(
+        con,
+        "WITH t AS (SELECT k, g, sum(p) AS t, max(s) AS unused FROM {0}.a GROUP BY k, g) "
+        "SELECT x.k, x.t FROM t x WHERE x.t > (SELECT avg(t) FROM t y WHERE x.g = y.g) ORDER BY ALL LIMIT 5",
+    )
+    assert len(sent) == 1 and "max(" not in sent[0] and "avg(" in sent[0], sent
+
+
 @pytest.mark.parametrize("kind", ["", "NOT MATERIALIZED", "MATERIALIZED"])
 def test_a_cte_that_is_read_twice_below_a_limit(con, kind):
     # DuckDB would copy its plan. Whether to, is left to the server.
