@@ -57,8 +57,9 @@ pkg_check_modules(FUSE3 REQUIRED IMPORTED_TARGET fuse3>=3.12)
 pkg_check_modules(LIBCURL REQUIRED libcurl)
 add_library(od_libcurl_headers INTERFACE)
 target_include_directories(od_libcurl_headers SYSTEM INTERFACE ${LIBCURL_INCLUDE_DIRS})
-# zlib, for vgi/worker: part of every system that our programs run on.
+# zlib and zstd, for vgi/worker: part of every system that our programs run on.
 pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
+pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 find_program(PROTOC_C protoc-c REQUIRED)
 find_program(PROTOC protoc REQUIRED)
 find_program(CCACHE ccache)

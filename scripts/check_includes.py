@@ -39,7 +39,7 @@ OUTSIDE = [
     (r"libpq|postgres|sqlite3", ["src/storage/meta"]),
     (r"xxhash", ["src/storage/segment"]),
     (r"curl/|jansson", ["src/http"]),
-    (r"zlib", ["src/vgi/worker"]),
+    (r"zlib|zstd", ["src/vgi/worker"]),
     (r"microhttpd", ["src/query/gateway"]),
     (r"fuse", ["fuse"]),
     (r"cmocka", []),

@@ -11,8 +11,8 @@
 #include "base/deadline.h"
 #include "http/answer.h"
 #include "http/listen.h"
+#include "vgi/worker/coding.h"
 #include "vgi/worker/connections.h"
-#include "vgi/worker/gzip.h"
 #include "vgi/worker/http_scan.h"
 
 #include "base/banned.h"
@@ -160,7 +160,7 @@ static void answer_body(const exchange *x)
 static bool put_abilities(od_http_response *response)
 {
     return od_buf_printf(&response->headers, NULL,
-                         "VGI-Supported-Encodings: gzip\r\nVGI-Externalization-Enabled: false\r\n"
+                         "VGI-Supported-Encodings: " VGIW_CODINGS "\r\nVGI-Externalization-Enabled: false\r\n"
                          "VGI-Accept-Max-Response-Bytes-Support: true\r\nVGI-Max-Request-Bytes: %zu\r\n",
                          VGIW_MAX_BODY) == OD_OK;
 }
@@ -181,11 +181,11 @@ static bool read_coding(const od_http_request *request, od_buf *plain, od_http_r
 
     if (coding.len == 0)
         return true;
-    if (coding.len != 4 || strncasecmp((const char *)coding.data, "gzip", 4) != 0)
-        return false;
-    switch (vgiw_gunzip(request->body, VGIW_MAX_BODY, plain, NULL)) {
+    switch (vgiw_decode(coding, request->body, VGIW_MAX_BODY, plain, NULL)) {
     case OD_OK:
         return true;
+    case OD_E_NOT_IMPLEMENTED:
+        return false;
     case OD_E_TOO_LARGE:
         response->status = 413;
         return false;

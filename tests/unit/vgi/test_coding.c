@@ -1,4 +1,4 @@
-#include "vgi/worker/gzip.h"
+#include "vgi/worker/coding.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -51,6 +51,27 @@ static const uint8_t dynamic[] = {
     0xd8, 0x03, 0x00, 0x00,
 };
 
+/* The same in zstd, with its checksum. */
+static const uint8_t framed[] = {
+    0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x68, 0x85, 0x09, 0x00, 0x06, 0xdb, 0x35, 0x13, 0xa0, 0xa5, 0x20, 0xe9, 0xd6, 0x47,
+    0xe1, 0xff, 0x2f, 0x89, 0x08, 0x69, 0x84, 0xc8, 0x2d, 0x29, 0xec, 0x7f, 0xd6, 0x32, 0x00, 0x31, 0x00, 0x30, 0x00,
+    0xa2, 0xa8, 0x5b, 0x86, 0x46, 0xa3, 0x4b, 0x6a, 0x9a, 0xae, 0x26, 0x49, 0xba, 0x21, 0x68, 0xad, 0x2b, 0x52, 0xca,
+    0xe5, 0x20, 0xe4, 0x16, 0x06, 0xc1, 0x1d, 0x33, 0xc6, 0x15, 0x13, 0xe2, 0x0e, 0x91, 0xb7, 0xcc, 0x5c, 0x6e, 0x57,
+    0xd2, 0x0d, 0x0f, 0x08, 0x1c, 0x1e, 0x08, 0x00, 0x20, 0x10, 0xe0, 0x10, 0x63, 0x6c, 0xec, 0x8a, 0x0d, 0x31, 0xb1,
+    0x3b, 0x02, 0xc1, 0x71, 0xb7, 0x4c, 0xcc, 0x66, 0x97, 0x84, 0xdb, 0x76, 0x45, 0x6a, 0xda, 0x0d, 0x81, 0x61, 0x61,
+    0x57, 0x63, 0x8a, 0x8a, 0x2e, 0x37, 0x44, 0x44, 0xb7, 0x90, 0x05, 0x0a, 0x74, 0x87, 0xd8, 0xd0, 0xd0, 0x15, 0x9b,
+    0x90, 0xd0, 0x1d, 0x25, 0x24, 0xf5, 0x3c, 0xb7, 0x8c, 0xd1, 0xf3, 0xdc, 0x51, 0xa6, 0xe7, 0xb9, 0x62, 0xd3, 0xf3,
+    0xdc, 0x21, 0xa4, 0xe7, 0xb9, 0x85, 0x04, 0x3d, 0xcf, 0xe5, 0x82, 0x36, 0x1b, 0x45, 0xa3, 0xb9, 0x21, 0x94, 0x30,
+    0x61, 0xae, 0x48, 0xca, 0xca, 0x2e, 0x49, 0x40, 0x46, 0x76, 0xcb, 0x82, 0x60, 0x41, 0x57, 0x81, 0x9b, 0xf3, 0x32,
+    0xcc, 0xe6, 0xbc, 0x25, 0x6c, 0x73, 0xde, 0x21, 0x6d, 0xce, 0xb0, 0x39, 0xef, 0x98, 0xa2, 0x39, 0x6f, 0x21, 0xd1,
+    0x9c, 0x97, 0x23, 0xd0, 0x9c, 0x57, 0x64, 0x68, 0xce, 0x1b, 0xc2, 0xd0, 0x9c, 0x57, 0x13, 0x7a, 0x9e, 0x1b, 0x65,
+    0xa8, 0x11, 0x90, 0x6c, 0x62, 0x94, 0xa0, 0x79, 0xcf, 0xb0, 0xa3, 0x14, 0x07, 0x10, 0x88, 0x12, 0x7c, 0xa6, 0xf5,
+    0x6c, 0x01, 0xaa, 0x50, 0xa8, 0x51, 0xed, 0x40, 0xad, 0x31, 0xdd, 0x41, 0x5a, 0x22, 0xda, 0x01, 0x5a, 0xe3, 0xb9,
+    0x83, 0xb3, 0x44, 0xb3, 0x03, 0x73, 0x18, 0x5c, 0x9c, 0x02, 0xa3, 0x4b, 0x5c, 0x76, 0x0f, 0x4b, 0x18, 0x3b, 0xc0,
+    0x89, 0x04, 0xc7, 0x24, 0x18, 0xa5, 0x64, 0x9c, 0xbb, 0x12, 0x54, 0x2d, 0xb1, 0xc2, 0x8a, 0x2d, 0xf6, 0x08, 0xb2,
+    0x42, 0x0a, 0x53, 0xc8, 0x2c, 0x38, 0xc9, 0x56, 0x01, 0x4e, 0x46, 0x57, 0xca,
+};
+
 static char *squares(void)
 {
     static char text[2048];
@@ -61,7 +82,7 @@ static char *squares(void)
     return text;
 }
 
-static od_code gunzip(const uint8_t *bytes, size_t len, size_t max, od_buf *out)
+static od_code decode(const char *coding, const uint8_t *bytes, size_t len, size_t max, od_buf *out)
 {
     /* Of its own size, so that a sanitizer sees what is read behind it. */
     uint8_t *copy = od_alloc(len);
@@ -70,7 +91,7 @@ static od_code gunzip(const uint8_t *bytes, size_t len, size_t max, od_buf *out)
 
     if (len > 0)
         memcpy(copy, bytes, len);
-    rc = vgiw_gunzip(od_slice_of(copy, len), max, out, &err);
+    rc = vgiw_decode(od_slice_str(coding), od_slice_of(copy, len), max, out, &err);
     assert_int_equal(rc, err.code);
     od_free(copy);
     return rc;
@@ -94,14 +115,27 @@ static void test_what_was_compressed_comes_back(void **state)
     for (size_t i = 0; i < COUNT(cases); i++) {
         out.len = 0;
         assert_int_equal(od_buf_append(&out, "kept ", 5, NULL), OD_OK);
-        assert_int_equal(gunzip(cases[i].bytes, cases[i].len, 100, &out), OD_OK);
+        assert_int_equal(decode("gzip", cases[i].bytes, cases[i].len, 100, &out), OD_OK);
         assert_string_equal(od_buf_cstr(&out) + 5, cases[i].text);
     }
     out.len = 0;
-    assert_int_equal(gunzip(dynamic, sizeof dynamic, 2048, &out), OD_OK);
+    assert_int_equal(decode("gzip", dynamic, sizeof dynamic, 2048, &out), OD_OK);
     assert_string_equal(od_buf_cstr(&out), squares());
+    out.len = 0;
+    assert_int_equal(decode("Zstd", framed, sizeof framed, 2048, &out), OD_OK);
+    assert_string_equal(od_buf_cstr(&out), squares());
+    assert_int_equal(decode("br", framed, sizeof framed, 2048, &out), OD_E_NOT_IMPLEMENTED);
+    assert_int_equal(decode("gzip", framed, sizeof framed, 2048, &out), OD_E_CORRUPT);
     od_buf_release(&out);
 }
+
+typedef struct {
+    const char *coding;
+    const uint8_t *bytes;
+    size_t len, head; /* of the head, which says things that are not looked at */
+} sample;
+
+static const sample samples[] = {{"gzip", dynamic, sizeof dynamic, 10}, {"zstd", framed, sizeof framed, 5}};
 
 static void test_no_more_comes_than_may(void **state)
 {
@@ -109,9 +143,14 @@ static void test_no_more_comes_than_may(void **state)
     od_buf out = {0};
 
     (void)state;
-    assert_int_equal(gunzip(dynamic, sizeof dynamic, len, &out), OD_OK);
-    out.len = 0;
-    assert_int_equal(gunzip(dynamic, sizeof dynamic, len - 1, &out), OD_E_TOO_LARGE);
+    for (size_t i = 0; i < COUNT(samples); i++) {
+        const sample *s = &samples[i];
+
+        out.len = 0;
+        assert_int_equal(decode(s->coding, s->bytes, s->len, len, &out), OD_OK);
+        out.len = 0;
+        assert_int_equal(decode(s->coding, s->bytes, s->len, len - 1, &out), OD_E_TOO_LARGE);
+    }
     od_buf_release(&out);
 }
 
@@ -121,18 +160,23 @@ static void test_what_is_cut_or_changed_is_told(void **state)
     uint8_t changed[sizeof dynamic];
 
     (void)state;
-    for (size_t n = 0; n < sizeof dynamic; n++) {
-        out.len = 0;
-        assert_int_equal(gunzip(dynamic, n, 2048, &out), OD_E_CORRUPT);
-    }
-    /* Behind the head each bit counts, or says nothing. */
-    for (size_t bit = 8 * 10; bit < 8 * sizeof dynamic; bit++) {
-        memcpy(changed, dynamic, sizeof dynamic);
-        changed[bit / 8] ^= (uint8_t)(1U << bit % 8);
-        out.len = 0;
-        /* Some fill up the last byte. */
-        if (gunzip(changed, sizeof changed, 2048, &out) == OD_OK)
-            assert_string_equal(od_buf_cstr(&out), squares());
+    for (size_t i = 0; i < COUNT(samples); i++) {
+        const sample *s = &samples[i];
+
+        assert_true(s->len <= sizeof changed);
+        for (size_t n = 0; n < s->len; n++) {
+            out.len = 0;
+            assert_int_equal(decode(s->coding, s->bytes, n, 2048, &out), OD_E_CORRUPT);
+        }
+        /* Behind the head each bit counts, or says nothing. */
+        for (size_t bit = 8 * s->head; bit < 8 * s->len; bit++) {
+            memcpy(changed, s->bytes, s->len);
+            changed[bit / 8] ^= (uint8_t)(1U << bit % 8);
+            out.len = 0;
+            /* Some fill up the last byte. */
+            if (decode(s->coding, changed, s->len, 2048, &out) == OD_OK)
+                assert_string_equal(od_buf_cstr(&out), squares());
+        }
     }
     od_buf_release(&out);
 }
@@ -145,5 +189,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_what_is_cut_or_changed_is_told),
     };
 
-    return check_run("vgi.gzip", tests, argc, argv);
+    return check_run("vgi.coding", tests, argc, argv);
 }
