@@ -125,6 +125,9 @@ private:
 	bool WriteDelimJoin(LogicalComparisonJoin &join, SubplanBlock &block);
 	//! Its result is a column: whether there is a partner.
 	bool WriteMark(LogicalComparisonJoin &join, SubplanBlock left, SubplanBlock right, SubplanBlock &block);
+	//! That of EXISTS, which is never NULL. Written as a join with the distinct keys of RIGHT: as a subquery it would make the server look at
+	//! every pair of rows.
+	bool WriteExists(LogicalComparisonJoin &join, SubplanBlock left, SubplanBlock right, SubplanBlock &block);
 	bool WriteConditions(const LogicalComparisonJoin &join, const SubplanBlock &left, const SubplanBlock &right,
 	                     vector<string> &conditions);
 	//! LEFT and RIGHT joined as TYPE says on CONDITIONS (SQL), which WRITE gives for the blocks as they are then.

@@ -116,9 +116,52 @@ bool SubplanWriter::WriteConditions(const LogicalComparisonJoin &join, const Sub
 	return !conditions.empty();
 }
 
+static bool IsExists(const LogicalComparisonJoin &join) {
+	for (auto &condition : join.conditions) {
+		if (condition.comparison != ExpressionType::COMPARE_NOT_DISTINCT_FROM) {
+			return false;
+		}
+	}
+	return !join.duplicate_eliminated_columns.empty();
+}
+
+bool SubplanWriter::WriteExists(LogicalComparisonJoin &join, SubplanBlock left, SubplanBlock right,
+                                SubplanBlock &block) {
+	if (!left.qualified || !left.IsPlain()) {
+		Wrap(left);
+	}
+	Qualify(right);
+	vector<SubplanColumn> keys;
+	vector<string> sides;
+	for (auto &condition : join.conditions) {
+		string one, other;
+		if (!IsComparable(condition.left->return_type, condition.comparison) ||
+		    condition.left->return_type != condition.right->return_type ||
+		    !WriteExpression(*condition.left, left, one) || !WriteExpression(*condition.right, right, other)) {
+			return false;
+		}
+		sides.push_back(one);
+		keys.push_back({ColumnBinding(), condition.right->return_type, other, false});
+	}
+	keys.push_back({ColumnBinding(), LogicalType::BOOLEAN, "true", false});
+	right.columns = std::move(keys);
+	Become(right, Select(right, true));
+	for (idx_t i = 0; i < sides.size(); i++) {
+		sides[i] = "(" + sides[i] + " IS NOT DISTINCT FROM " + right.columns[i].sql + ")";
+	}
+	block = std::move(left);
+	block.from += " LEFT JOIN " + right.from + " ON " + StringUtil::Join(sides, " AND ");
+	block.columns.push_back({ColumnBinding(join.mark_index, 0), LogicalType::BOOLEAN,
+	                         "(" + right.columns.back().sql + " IS NOT NULL)", false});
+	Wrap(block);
+	return true;
+}
+
 bool SubplanWriter::WriteMark(LogicalComparisonJoin &join, SubplanBlock left, SubplanBlock right, SubplanBlock &block) {
-	string needle;
-	auto list = string("1");
+	if (IsExists(join)) {
+		return WriteExists(join, std::move(left), std::move(right), block);
+	}
+	string needle, list;
 	Qualify(left);
 	Qualify(right);
 	for (auto &condition : join.conditions) {
@@ -140,10 +183,12 @@ bool SubplanWriter::WriteMark(LogicalComparisonJoin &join, SubplanBlock left, Su
 			return false;
 		}
 	}
+	if (needle.empty()) {
+		return false;
+	}
 	block = std::move(left);
 	block.columns.push_back({ColumnBinding(join.mark_index, 0), LogicalType::BOOLEAN,
-	                         "(" + (needle.empty() ? "EXISTS (" : needle + " IN (") + Select(right, list) + "))",
-	                         false});
+	                         "(" + needle + " IN (" + Select(right, list) + "))", false});
 	Wrap(block);
 	return true;
 }
