@@ -6,13 +6,7 @@ import vgi_catalogs
 import vgi_worker
 from vgi_catalogs import attach, one, refused, rows
 
-pytestmark = pytest.mark.extension
-
-
-@pytest.fixture(autouse=True)
-def nothing_preloaded(monkeypatch):
-    """A sanitizer's runtime, which this process needs, is none of a worker's."""
-    monkeypatch.delenv("LD_PRELOAD", raising=False)
+pytestmark = [pytest.mark.extension, pytest.mark.usefixtures("nothing_preloaded")]
 
 
 @pytest.fixture
@@ -20,22 +14,6 @@ def con():
     con = vgi_catalogs.connect()
     yield con
     con.close()
-
-
-@pytest.fixture(scope="module", params=vgi_worker.GENERATIONS)
-def fixtures(request):
-    """A worker of the public SDK with its fixtures."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("LD_PRELOAD", raising=False)
-        with vgi_worker.VgiWorker(request.param) as started:
-            yield started
-
-
-@pytest.fixture
-def ex(con, fixtures):
-    """With the SDK's catalog as `ex`."""
-    attach(con, fixtures.location, name="example")
-    return con
 
 
 @pytest.mark.parametrize("generation", vgi_worker.GENERATIONS)

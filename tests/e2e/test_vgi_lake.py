@@ -10,18 +10,12 @@ import vgi_catalogs
 import vgi_worker
 from vgi_catalogs import attach, one, refused, rows
 
-pytestmark = pytest.mark.extension
+pytestmark = [pytest.mark.extension, pytest.mark.usefixtures("nothing_preloaded")]
 EXTENSIONS = services.ROOT / ".deps" / "extensions"
 LAKE = "vgi_companion"
 ROWS = [(1, "cold-a"), (2, "cold-b"), (3, "cold-c"), (100, "hot-x"), (200, "hot-y")]
 #: PostgreSQL's client is not of the sanitized build.
 STORES = ["sqlite", "postgres"] if services.PRESET == "release" else ["sqlite"]
-
-
-@pytest.fixture(autouse=True)
-def nothing_preloaded(monkeypatch):
-    """A sanitizer's runtime, which this process needs, is none of a worker's."""
-    monkeypatch.delenv("LD_PRELOAD", raising=False)
 
 
 @pytest.fixture

@@ -2,18 +2,11 @@
 
 import pytest
 import vgi_catalogs
-import vgi_worker
 from vgi_catalogs import attach, one, refused, rows
 
-pytestmark = pytest.mark.extension
+pytestmark = [pytest.mark.extension, pytest.mark.usefixtures("nothing_preloaded")]
 NUMBERS = {"columns": {"n": "int64", "m": "int64"}, "rows": [[i, i * 10] for i in range(100)], "projects": True}
 TABLE = {"t": {"columns": NUMBERS["columns"], "branches": [{"function": "numbers"}]}}
-
-
-@pytest.fixture(autouse=True)
-def nothing_preloaded(monkeypatch):
-    """A sanitizer's runtime, which this process needs, is none of a worker's."""
-    monkeypatch.delenv("LD_PRELOAD", raising=False)
 
 
 @pytest.fixture
@@ -26,22 +19,6 @@ def con():
 @pytest.fixture
 def worker(tmp_path):
     return vgi_catalogs.SpecWorkers(tmp_path)
-
-
-@pytest.fixture(scope="module", params=vgi_worker.GENERATIONS)
-def fixtures(request):
-    """A worker of the public SDK with its fixtures."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("LD_PRELOAD", raising=False)
-        with vgi_worker.VgiWorker(request.param) as started:
-            yield started
-
-
-@pytest.fixture
-def ex(con, fixtures):
-    """With the SDK's catalog as `ex`."""
-    attach(con, fixtures.location, name="example")
-    return con
 
 
 # ---------------------------------------------------------------- conditions

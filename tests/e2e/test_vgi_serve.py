@@ -15,8 +15,10 @@ import urllib.request
 import duckdb
 import pytest
 import services
+import vgi_catalogs
 import vgi_worker
 
+pytestmark = pytest.mark.usefixtures("nothing_preloaded")
 CLIENT = services.BUILD / "programs" / "vgi_client"
 OPENDUCK = services.BUILD / "bin" / "openduck"
 TABLES = """
@@ -34,12 +36,6 @@ INSERT INTO other."a ""b"" c" VALUES (7, 'seven'), (8, NULL);
 COMMENT ON TABLE events IS 'what happened';
 CREATE VIEW few AS SELECT id FROM events WHERE id < 3;
 """
-
-
-@pytest.fixture(autouse=True)
-def nothing_preloaded(monkeypatch):
-    """A sanitizer's runtime, which this process needs, is none of a worker's."""
-    monkeypatch.delenv("LD_PRELOAD", raising=False)
 
 
 @pytest.fixture(scope="module")
@@ -97,8 +93,7 @@ def location(request, database, tmp_path):
 
 @pytest.fixture
 def con():
-    con = duckdb.connect(config={"allow_unsigned_extensions": "true", "threads": "2"})
-    con.execute("LOAD '%s'" % services.extension_path("vgi"))
+    con = vgi_catalogs.connect()
     yield con
     con.close()
 

@@ -12,15 +12,9 @@ import pytest
 import vgi_catalogs
 from vgi_catalogs import attach, one, rows
 
-pytestmark = pytest.mark.extension
+pytestmark = [pytest.mark.extension, pytest.mark.usefixtures("nothing_preloaded")]
 EVENTS = [[i, i * 10] for i in range(500)]
 COLUMNS = {"id": "int64", "v": "int64"}
-
-
-@pytest.fixture(autouse=True)
-def nothing_preloaded(monkeypatch):
-    """A sanitizer's runtime, which this process needs, is none of a worker's."""
-    monkeypatch.delenv("LD_PRELOAD", raising=False)
 
 
 def lake(folder, name):
