@@ -117,6 +117,7 @@ bool SubplanWriter::WriteProjection(LogicalProjection &projection, SubplanBlock 
 		Wrap(block);
 	}
 	auto scalar = ScalarSubqueryKind(*projection.children[0]);
+	auto checked = false;
 	vector<SubplanColumn> columns;
 	for (idx_t i = 0; i < projection.expressions.size(); i++) {
 		auto check = scalar == ScalarSubquery::NONE ? nullptr : AsRowCheck(*projection.expressions[i]);
@@ -131,9 +132,14 @@ bool SubplanWriter::WriteProjection(LogicalProjection &projection, SubplanBlock 
 		                                               : !WriteProjected(expression, block, column)) {
 			return false;
 		}
+		checked |= check && scalar == ScalarSubquery::COUNTED;
 		columns.push_back(std::move(column));
 	}
 	block.columns = std::move(columns);
+	if (checked) {
+		// Here the rows are counted whether or not anything needs the value. A server would not, of a subquery beside no rows.
+		block = Named(Name(Select(block), CTEMaterialize::CTE_MATERIALIZE_ALWAYS), block);
+	}
 	return true;
 }
 

@@ -147,6 +147,23 @@ def test_a_scalar_subquery_of_several_rows_is_the_same_error(con, level):
             con.execute(f"SELECT count(*) FROM {schema}.a WHERE k = (SELECT k FROM {schema}.b WHERE c0 < 9)").fetchall()
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT (SELECT k FROM {0}.b) FROM {0}.none",
+        "SELECT (SELECT k FROM {0}.b) AS x, count(*) FROM {0}.none GROUP BY x",
+        "SELECT k FROM {0}.none WHERE k = (SELECT k FROM {0}.b)",
+        "SELECT max(k) FROM {0}.none WHERE k > (SELECT k FROM {0}.b)",
+    ],
+)
+@pytest.mark.parametrize("level", ["off", "scan", "full"])
+def test_rows_of_a_scalar_subquery_are_counted_beside_no_rows(con, level, sql):
+    con.execute("SET openduck_pushdown = '%s'" % level)
+    for schema in ("twin", "cloud"):
+        with pytest.raises(duckdb.InvalidInputException, match="More than one row returned by a subquery"):
+            con.execute(sql.format(schema)).fetchall()
+
+
 def test_which_row_a_scalar_subquery_gives_is_not_asked_of_the_server(con):
     con.execute("SET scalar_subquery_error_on_multiple_rows = false")
     try:
