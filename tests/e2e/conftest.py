@@ -1,14 +1,21 @@
 """What several files of end-to-end tests share."""
 
 import pytest
+import services
 import vgi_catalogs
 import vgi_worker
+
+#: How sanitizers report.
+SANITIZERS = ("ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS")
 
 
 @pytest.fixture
 def nothing_preloaded(monkeypatch):
-    """A sanitizer's runtime, which this process needs, is none of a VGI worker's."""
+    """A VGI worker is started as a server is: a sanitizer's runtime, which this process needs, is none of its."""
     monkeypatch.delenv("LD_PRELOAD", raising=False)
+    server = services.server_env()
+    for name in SANITIZERS:
+        monkeypatch.setenv(name, server[name])
 
 
 @pytest.fixture(scope="session", params=vgi_worker.GENERATIONS)
