@@ -122,6 +122,24 @@ static od_code begin_transaction(const vgiw_call *call, od_error *err)
 
 /* ---- schemas ---- */
 
+/* Adds the items of an answer to RECORDS; ROW is for their making. */
+typedef od_code collect(const vgiw_call *call, vgiw_records *records, od_row *row, od_error *err);
+
+static od_code answer_items(const vgiw_call *call, collect *items, od_error *err)
+{
+    vgiw_records records = {0};
+    od_row *row = NULL;
+    od_code rc;
+
+    OD_TRY(od_row_create(&row, err));
+    OD_TRY(items(call, &records, row, err));
+    OD_TRY(put_items(call, &records, err));
+out:
+    vgiw_records_release(&records);
+    od_row_free(row);
+    return rc;
+}
+
 static od_code add_schema(const vgiw_call *call, const vgiw_schema *schema, vgiw_records *records, od_row *row,
                           od_error *err)
 {
@@ -129,22 +147,19 @@ static od_code add_schema(const vgiw_call *call, const vgiw_schema *schema, vgiw
     return vgiw_records_add(records, call->dialect, VGIW_SCHEMA_INFO, row, err);
 }
 
-static od_code list_schemas(const vgiw_call *call, od_error *err)
+static od_code collect_schemas(const vgiw_call *call, vgiw_records *records, od_row *row, od_error *err)
 {
     const vgiw_schema *schemas = call->worker->schemas.items;
-    vgiw_records records = {0};
-    od_row *row = NULL;
-    od_code rc;
+    od_code rc = check_attached(call, err);
 
-    OD_TRY(check_attached(call, err));
-    OD_TRY(od_row_create(&row, err));
-    for (size_t i = 0; i < call->worker->schemas.count; i++)
-        OD_TRY(add_schema(call, &schemas[i], &records, row, err));
-    OD_TRY(put_items(call, &records, err));
-out:
-    vgiw_records_release(&records);
-    od_row_free(row);
+    for (size_t i = 0; rc == OD_OK && i < call->worker->schemas.count; i++)
+        rc = add_schema(call, &schemas[i], records, row, err);
     return rc;
+}
+
+static od_code list_schemas(const vgiw_call *call, od_error *err)
+{
+    return answer_items(call, collect_schemas, err);
 }
 
 static od_code find_schema(const vgiw_call *call, const vgiw_schema **out, od_error *err)
@@ -163,22 +178,17 @@ out:
     return rc;
 }
 
-static od_code get_schema(const vgiw_call *call, od_error *err)
+static od_code collect_schema(const vgiw_call *call, vgiw_records *records, od_row *row, od_error *err)
 {
     const vgiw_schema *schema;
-    vgiw_records records = {0};
-    od_row *row = NULL;
-    od_code rc;
+    od_code rc = find_schema(call, &schema, err);
 
-    OD_TRY(find_schema(call, &schema, err));
-    OD_TRY(od_row_create(&row, err));
-    if (schema != NULL)
-        OD_TRY(add_schema(call, schema, &records, row, err));
-    OD_TRY(put_items(call, &records, err));
-out:
-    vgiw_records_release(&records);
-    od_row_free(row);
-    return rc;
+    return rc == OD_OK && schema != NULL ? add_schema(call, schema, records, row, err) : rc;
+}
+
+static od_code get_schema(const vgiw_call *call, od_error *err)
+{
+    return answer_items(call, collect_schema, err);
 }
 
 /* ---- what is in them ---- */
@@ -191,51 +201,47 @@ static od_code add_table(const vgiw_call *call, const vgiw_table *table, vgiw_re
     return rc == OD_OK ? vgiw_records_add(records, call->dialect, VGIW_TABLE_INFO, row, err) : rc;
 }
 
-static od_code list_tables(const vgiw_call *call, od_error *err)
+static od_code collect_tables(const vgiw_call *call, vgiw_records *records, od_row *row, od_error *err)
 {
     const vgiw_table *tables = call->worker->tables.items;
     const vgiw_schema *schema;
-    vgiw_records records = {0};
-    od_row *row = NULL;
-    od_code rc;
+    od_code rc = find_schema(call, &schema, err);
 
-    OD_TRY(find_schema(call, &schema, err));
-    OD_TRY(od_row_create(&row, err));
-    for (size_t i = 0; schema != NULL && i < call->worker->tables.count; i++)
+    for (size_t i = 0; rc == OD_OK && schema != NULL && i < call->worker->tables.count; i++)
         if (strcasecmp(tables[i].schema, schema->name) == 0)
-            OD_TRY(add_table(call, &tables[i], &records, row, err));
-    OD_TRY(put_items(call, &records, err));
-out:
-    vgiw_records_release(&records);
-    od_row_free(row);
+            rc = add_table(call, &tables[i], records, row, err);
     return rc;
 }
 
-static od_code list_functions(const vgiw_call *call, od_error *err)
+static od_code list_tables(const vgiw_call *call, od_error *err)
+{
+    return answer_items(call, collect_tables, err);
+}
+
+static od_code collect_functions(const vgiw_call *call, vgiw_records *records, od_row *row, od_error *err)
 {
     const vgiw_function *functions = call->worker->functions.items;
     const vgiw_schema *schema;
-    vgiw_records records = {0};
     od_slice type;
-    od_row *row = NULL;
     bool tables;
     od_code rc;
 
     OD_TRY(find_schema(call, &schema, err));
     OD_TRY(od_cell_bytes(od_record_cell(call->request, "type", 0), &type, err));
     tables = od_slice_equal(type, od_slice_str("TABLE_FUNCTION")) || od_slice_equal(type, od_slice_str("TABLE"));
-    OD_TRY(od_row_create(&row, err));
     for (size_t i = 0; tables && schema != NULL && i < call->worker->functions.count; i++) {
         if (strcasecmp(functions[i].schema, schema->name) != 0)
             continue;
         OD_TRY(vgiw_put_function(call->dialect, &functions[i], row, err));
-        OD_TRY(vgiw_records_add(&records, call->dialect, VGIW_FUNCTION_INFO, row, err));
+        OD_TRY(vgiw_records_add(records, call->dialect, VGIW_FUNCTION_INFO, row, err));
     }
-    OD_TRY(put_items(call, &records, err));
 out:
-    vgiw_records_release(&records);
-    od_row_free(row);
     return rc;
+}
+
+static od_code list_functions(const vgiw_call *call, od_error *err)
+{
+    return answer_items(call, collect_functions, err);
 }
 
 /* ---- tables ---- */
@@ -266,22 +272,17 @@ out:
     return rc;
 }
 
-static od_code get_table(const vgiw_call *call, od_error *err)
+static od_code collect_table(const vgiw_call *call, vgiw_records *records, od_row *row, od_error *err)
 {
     const vgiw_table *table;
-    vgiw_records records = {0};
-    od_row *row = NULL;
-    od_code rc;
+    od_code rc = find_table(call, false, &table, err);
 
-    OD_TRY(find_table(call, false, &table, err));
-    OD_TRY(od_row_create(&row, err));
-    if (table != NULL)
-        OD_TRY(add_table(call, table, &records, row, err));
-    OD_TRY(put_items(call, &records, err));
-out:
-    vgiw_records_release(&records);
-    od_row_free(row);
-    return rc;
+    return rc == OD_OK && table != NULL ? add_table(call, table, records, row, err) : rc;
+}
+
+static od_code get_table(const vgiw_call *call, od_error *err)
+{
+    return answer_items(call, collect_table, err);
 }
 
 static od_code get_branches(const vgiw_call *call, od_error *err)
