@@ -3,7 +3,7 @@
 //===----------------------------------------------------------------------===//
 #include "openduck/join_keys.hpp"
 #include "openduck/scan.hpp"
-#include "openduck/table.hpp"
+#include "openduck/selectivity.hpp"
 
 #include "duckdb/main/settings.hpp"
 #include "duckdb/planner/expression/list.hpp"
@@ -215,13 +215,12 @@ private:
 		targets.push_back({place, std::move(columns), CountValues(get, bind, expressions), apart});
 	}
 
-	static idx_t CountValues(LogicalGet &get, const RemoteScanBindData &bind, const expressions_t &expressions) {
-		if (expressions.size() != 1 || expressions[0]->GetExpressionClass() != ExpressionClass::BOUND_COLUMN_REF ||
-		    !bind.source.entry) {
-			return 0;
-		}
-		auto &index = get.GetColumnIds()[expressions[0]->Cast<BoundColumnRefExpression>().binding.column_index];
-		return bind.source.entry->Cast<OpenDuckTableEntry>().Figures(index.GetPrimaryIndex()).distinct_count;
+	static idx_t CountValues(const LogicalGet &get, const RemoteScanBindData &bind, const expressions_t &expressions) {
+		column_t column;
+		ColumnFigures figures;
+		return expressions.size() == 1 && FiguresOf(bind, get, *expressions[0], column, figures)
+		           ? figures.distinct_count
+		           : 0;
 	}
 
 	vector<Target> &targets;

@@ -51,7 +51,8 @@ ColumnFigures MakeColumnFigures(idx_t distinct_count, const Value &lowest, const
 	return result;
 }
 
-bool Selectivity::FiguresOf(const Expression &expression, column_t &column, ColumnFigures &figures) const {
+bool FiguresOf(const RemoteScanBindData &bind, const LogicalGet &get, const Expression &expression, column_t &column,
+               ColumnFigures &figures) {
 	if (expression.GetExpressionClass() != ExpressionClass::BOUND_COLUMN_REF || !bind.source.entry) {
 		return false;
 	}
@@ -68,7 +69,8 @@ void Selectivity::Leave(double left) {
 bool Selectivity::AddBound(const Expression &expression, ExpressionType type, const Expression &bound) {
 	column_t column;
 	ColumnFigures figures;
-	if (bound.GetExpressionClass() != ExpressionClass::BOUND_CONSTANT || !FiguresOf(expression, column, figures)) {
+	if (bound.GetExpressionClass() != ExpressionClass::BOUND_CONSTANT ||
+	    !FiguresOf(bind, get, expression, column, figures)) {
 		return false;
 	}
 	auto single = figures.distinct_count > 0 ? 1.0 / double(figures.distinct_count) : UNKNOWN_PART;
@@ -112,7 +114,7 @@ bool Selectivity::AddIn(const Expression &condition) {
 			return false;
 		}
 	}
-	if (!FiguresOf(*children[0], column, figures) || figures.distinct_count == 0) {
+	if (!FiguresOf(bind, get, *children[0], column, figures) || figures.distinct_count == 0) {
 		return false;
 	}
 	Leave(double(children.size() - 1) / double(figures.distinct_count));

@@ -27,6 +27,10 @@ struct ColumnFigures {
 ColumnFigures MakeColumnFigures(idx_t distinct_count, const Value &lowest, const Value &highest,
                                 const LogicalType &type);
 
+//! If EXPRESSION is a column of GET, whose data is BIND, and something is known of it: which, and what.
+bool FiguresOf(const RemoteScanBindData &bind, const LogicalGet &get, const Expression &expression, column_t &column,
+               ColumnFigures &figures);
+
 //! Of conditions that hold together. Values are taken to lie evenly between the lowest and the highest; columns may hang
 //! together, so that of several the one counts that leaves least.
 class Selectivity {
@@ -50,7 +54,6 @@ private:
 	bool AddComparison(const Expression &left, ExpressionType type, const Expression &right);
 	bool AddBound(const Expression &column, ExpressionType type, const Expression &bound);
 	bool AddIn(const Expression &condition);
-	bool FiguresOf(const Expression &expression, column_t &column, ColumnFigures &figures) const;
 	void Leave(double part);
 
 	const RemoteScanBindData &bind;
