@@ -520,12 +520,7 @@ def seed(con, tmp_path):
     con.execute("SET extension_directory = '%s'" % EXTENSIONS)
     con.execute("LOAD ducklake; LOAD sqlite_scanner")
     target = "ducklake:sqlite:%s" % (tmp_path / "meta.sqlite")
-    (tmp_path / "data").mkdir()
-    con.execute("ATTACH '%s' AS seed (DATA_PATH '%s')" % (target, tmp_path / "data"))
-    con.execute("CREATE TABLE seed.events(id BIGINT, val VARCHAR)")
-    con.execute("INSERT INTO seed.events VALUES " + ", ".join("(%d, '%s')" % row for row in ROWS))
-    con.execute("DETACH seed")
-    return target
+    return vgi_catalogs.make_lake(con, target, tmp_path / "data", ROWS)
 
 
 @contextlib.contextmanager

@@ -40,12 +40,7 @@ def lake(request, con, tmp_path):
         con.execute("LOAD postgres_scanner")
         database = "v%d" % abs(hash(str(tmp_path)))
         target = "ducklake:postgres:" + request.getfixturevalue("postgres").create(database)
-    (tmp_path / "data").mkdir()
-    con.execute("ATTACH '%s' AS seed (DATA_PATH '%s')" % (target, tmp_path / "data"))
-    con.execute("CREATE TABLE seed.events(id BIGINT, val VARCHAR)")
-    con.execute("INSERT INTO seed.events VALUES " + ", ".join("(%d, '%s')" % row for row in ROWS))
-    con.execute("DETACH seed")
-    return target
+    return vgi_catalogs.make_lake(con, target, tmp_path / "data", ROWS)
 
 
 @contextlib.contextmanager

@@ -17,6 +17,16 @@ def connect():
     return con
 
 
+def make_lake(con, target, data, rows):
+    """A lake at TARGET, with its files in the folder DATA, of events that are ROWS."""
+    data.mkdir()
+    con.execute("ATTACH '%s' AS seed (DATA_PATH '%s')" % (target, data))
+    con.execute("CREATE TABLE seed.events(id BIGINT, val VARCHAR)")
+    con.execute("INSERT INTO seed.events VALUES " + ", ".join("(%d, '%s')" % row for row in rows))
+    con.execute("DETACH seed")
+    return target
+
+
 class SpecWorkers:
     """Makes LOCATIONs of workers that serve what they are told (tests/support/vgi_spec_worker.py)."""
 
