@@ -1,7 +1,6 @@
 /* The statements of an execution: prepared, begun, and the leading ones of several run to their end. */
 #include <string.h>
 
-#include "base/alloc.h"
 #include "query/engine/execution_internal.h"
 #include "query/engine/parameters.h"
 #include "query/engine/txn_internal.h"
