@@ -179,12 +179,12 @@ install_venv() {
     done
 }
 
-# DuckDB's extensions among the wheels, laid out as its setting extension_directory wants them.
+# link_extensions PACKAGES DIR: DuckDB's extensions among the wheels, laid out as its setting extension_directory wants them.
 link_extensions() {
     local file dir platform
     platform=$("$deps/venv/bin/python" -c 'import duckdb; print(duckdb.sql("PRAGMA platform").fetchone()[0])')
-    for file in "$deps"/venv/lib/python3*/site-packages/duckdb_extension_*/extensions/v*/*.duckdb_extension; do
-        dir=$deps/extensions/$(basename "$(dirname "$file")")/$platform
+    for file in "$1"/duckdb_extension_*/extensions/v*/*.duckdb_extension; do
+        dir=$2/$(basename "$(dirname "$file")")/$platform
         mkdir -p "$dir"
         ln -sf "$file" "$dir/"
     done
@@ -296,10 +296,10 @@ install_trixie_python() {
     mv "$work/python" "$work/new/python"
 }
 
-# What the vgi tests talk to: .deps/vgi/{python,lib,2.2,1.3}.
+# What the vgi tests talk to: .deps/vgi/{python,lib,2.2,1.3}, and home, where the workers' DuckDB finds its extensions.
 install_vgi_workers() {
     local key kind dir
-    key="$(for kind in trixie vgi vgi2.2 vgi1.3; do rows "$kind"; done | sha256sum | cut -d' ' -f1) $deps 1"
+    key="$(for kind in trixie vgi vgi2.2 vgi1.3; do rows "$kind"; done | sha256sum | cut -d' ' -f1) $deps 2"
     if [ -z "$(rows trixie)" ] || done_already vgi "$key"; then return 0; fi
     say "installing VGI workers and their Python 3.13 into .deps/vgi"
     mkdir -p "$work/new"
@@ -313,6 +313,7 @@ install_vgi_workers() {
             --platform any --target "$work/new/$dir" -r "$work/$kind.txt"
     done
     replace vgi
+    link_extensions "$deps/vgi/lib" "$deps/vgi/home/.duckdb/extensions"
     mark vgi "$key"
 }
 
@@ -345,7 +346,7 @@ trap 'rm -rf "$work"' EXIT
 
 install_debs
 install_venv
-link_extensions
+link_extensions "$deps"/venv/lib/python3*/site-packages "$deps/extensions"
 install_duckdb_library
 install_node_modules
 install_crates

@@ -40,6 +40,24 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.skip(reason="asan: the same statements go through `serve`"))
 
 
+def environment():
+    return {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """A test leaves the environment as it was, and so do fixtures that live on, or those after it would see another."""
+    item.environment = environment()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item):
+    result = yield
+    assert environment() == item.environment, "the environment of the process was changed"
+    return result
+
+
 @pytest.fixture(scope="session", autouse=True)
 def built():
     assert services.BINARY.exists(), "no %s: run make build PRESET=%s" % (services.BINARY, services.PRESET)

@@ -21,10 +21,8 @@ def nothing_preloaded(monkeypatch):
 @pytest.fixture(scope="session", params=vgi_worker.GENERATIONS)
 def fixtures(request):
     """A VGI worker of the public SDK with its fixtures."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("LD_PRELOAD", raising=False)
-        with vgi_worker.VgiWorker(request.param) as started:
-            yield started
+    with vgi_worker.VgiWorker(request.param) as started:
+        yield started
 
 
 @pytest.fixture

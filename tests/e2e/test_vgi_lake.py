@@ -161,10 +161,8 @@ def branches(request, tmp_path_factory):
         }.items():
             options = "(DELIMITER '|', HEADER)" if "format" in name else ""
             con.execute("COPY (%s) TO '%s' %s" % (select, folder / name, options))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("LD_PRELOAD", raising=False)
-        with vgi_worker.VgiWorker(request.param, extra={"VGI_TEST_BRANCH_DIR": str(folder)}) as worker:
-            yield worker
+    with vgi_worker.VgiWorker(request.param, extra={"VGI_TEST_BRANCH_DIR": str(folder)}) as worker:
+        yield worker
 
 
 @pytest.fixture

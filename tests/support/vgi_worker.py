@@ -13,9 +13,14 @@ GENERATIONS = ("2.2", "1.3")
 DEPS = services.ROOT / ".deps" / "vgi"
 
 
-def environment(generation, extra=None):
+def variables(generation, extra=None):
+    """What a worker is told; its DuckDB finds the extensions that it installs in its home."""
     path = os.pathsep.join([str(DEPS / generation), str(DEPS / "lib")])
-    return {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "", **(extra or {})}
+    return {"PYTHONPATH": path, "HOME": str(DEPS / "home"), **(extra or {})}
+
+
+def environment(generation, extra=None):
+    return services.server_env({"PYTHONDONTWRITEBYTECODE": "", **variables(generation, extra)})
 
 
 def arguments(generation, module="worker"):
@@ -26,9 +31,8 @@ def arguments(generation, module="worker"):
 
 def command(generation, module="worker", extra=None):
     """As a LOCATION: what a shell runs. `module`: "worker" has many catalogs, "companion" one with a companion."""
-    path = environment(generation)["PYTHONPATH"]
-    variables = " ".join(f"{k}={shlex.quote(v)}" for k, v in {"PYTHONPATH": path, **(extra or {})}.items())
-    return f"exec env {variables} " + shlex.join(arguments(generation, module))
+    told = " ".join(f"{k}={shlex.quote(v)}" for k, v in variables(generation, extra).items())
+    return f"exec env {told} " + shlex.join(arguments(generation, module))
 
 
 class VgiWorker:
