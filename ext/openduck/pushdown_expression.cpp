@@ -49,11 +49,26 @@ public:
 	}
 
 private:
+	//! EXPR, that is compared with values of TYPE. DuckDB compares texts with the bytes between which all lie that fit a regular
+	//! expression, which no SQL does.
+	bool WriteCompared(const Expression &expr, const LogicalType &type, string &sql) const {
+		if (expr.return_type.id() == type.id()) {
+			return Write(expr, sql);
+		}
+		if (type.id() != LogicalTypeId::VARCHAR || expr.return_type.id() != LogicalTypeId::BLOB ||
+		    expr.GetExpressionClass() != ExpressionClass::BOUND_CONSTANT) {
+			return false;
+		}
+		auto &value = expr.Cast<BoundConstantExpression>().value;
+		return !value.IsNull() && Value::StringIsValid(StringValue::Get(value)) &&
+		       LiteralToSql(Value(StringValue::Get(value)), sql);
+	}
+
 	bool WriteComparison(const BoundComparisonExpression &expr, string &sql) const {
 		string left, right;
 		auto comparison = expr.GetExpressionType();
 		if (!IsComparable(expr.left->return_type, comparison) || !IsComparable(expr.right->return_type, comparison) ||
-		    !Write(*expr.left, left) || !Write(*expr.right, right)) {
+		    !Write(*expr.left, left) || !WriteCompared(*expr.right, expr.left->return_type, right)) {
 			return false;
 		}
 		switch (comparison) {
@@ -89,7 +104,8 @@ private:
 	bool WriteBetween(const BoundBetweenExpression &expr, string &sql) const {
 		string input, lower, upper;
 		if (!IsComparable(expr.input->return_type, ExpressionType::COMPARE_BETWEEN) || !Write(*expr.input, input) ||
-		    !Write(*expr.lower, lower) || !Write(*expr.upper, upper)) {
+		    !WriteCompared(*expr.lower, expr.input->return_type, lower) ||
+		    !WriteCompared(*expr.upper, expr.input->return_type, upper)) {
 			return false;
 		}
 		sql = "(" + input + (expr.lower_inclusive ? " >= " : " > ") + lower + " AND " + input +

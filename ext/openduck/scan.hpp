@@ -80,7 +80,7 @@ bool CanPushAll(const RemoteScanBindData &bind, const TableFilterSet &filters);
 
 //! What a value of TYPE takes, for all that is known before it is seen.
 idx_t ValueBytes(const LogicalType &type);
-//! What the columns that the remote scan GET gives will take, as the optimizer estimates its rows.
+//! What the columns that GET gives will take, as the optimizer estimates its rows; 0 if it scans nothing remote.
 idx_t ScanBytes(ClientContext &context, LogicalGet &get);
 
 //! The name and type of column ID of what is scanned.

@@ -215,6 +215,9 @@ idx_t ValueBytes(const LogicalType &type) {
 }
 
 idx_t ScanBytes(ClientContext &context, LogicalGet &get) {
+	if (!IsRemoteScan(get.function) || !get.bind_data) {
+		return 0;
+	}
 	auto &bind = get.bind_data->Cast<RemoteScanBindData>();
 	idx_t width = 1;
 	auto &ids = get.GetColumnIds();

@@ -45,7 +45,7 @@ public:
 	//! What travels if OP is run here, with the keys of its joins.
 	double Fetched(LogicalOperator &op) {
 		if (op.type == LogicalOperatorType::LOGICAL_GET) {
-			return IsRemoteScan(op.Cast<LogicalGet>().function) ? double(ScanBytes(context, op.Cast<LogicalGet>())) : 0;
+			return double(ScanBytes(context, op.Cast<LogicalGet>()));
 		}
 		double result = 0;
 		for (auto &child : op.children) {

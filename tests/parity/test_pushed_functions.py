@@ -153,3 +153,15 @@ def test_a_long_enum_is_compared_with_texts(tmp_path):
         check(con, "SELECT i FROM {0}.e WHERE e < 'value 7'::ENUM(%s)" % values)
         check(con, "SELECT e, count(*) FROM {0}.e GROUP BY e")
         check(con, "SELECT coalesce(e, 'value 3'::ENUM(%s)) AS x, count(*) FROM {0}.e GROUP BY x" % values)
+
+
+@pytest.mark.parametrize("text", ["s[2:3]", "s[1:2] || s", "lpad(s, 3, 'a')", "s"])
+@pytest.mark.parametrize("expression", ["a.*", "[A-É].*", "b[0-2]?", ".*,.*"])
+def test_bounds_of_a_regular_expression(con, text, expression):
+    # DuckDB compares texts with bytes for them.
+    for sql in (
+        "SELECT id, s FROM {0}.v WHERE %s SIMILAR TO '%s'",
+        "SELECT count(*) FILTER (WHERE %s SIMILAR TO '%s') FROM {0}.v",
+        "SELECT s, count(*) FROM {0}.v WHERE NOT %s SIMILAR TO '%s' OR s IS NULL GROUP BY s",
+    ):
+        check(con, sql % (text, expression))

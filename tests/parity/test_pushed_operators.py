@@ -151,6 +151,12 @@ def test_made_there(con, words, sql):
     assert all(word in sent[0] for word in words), sent
 
 
+def test_a_list_of_each_row_is_weighed(con):
+    # Beside no groups: what the table gives is looked at, and what the lists give is no table.
+    check(con, "SELECT id, u FROM {0}.l, unnest(range(id % 4)) t(u)")
+    check(con, "SELECT count(*) OVER (PARTITION BY id), u FROM {0}.l, unnest(l.l) t(u) QUALIFY u > 1")
+
+
 @pytest.mark.parametrize(
     "word, sql",
     [
