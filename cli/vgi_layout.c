@@ -225,6 +225,8 @@ static od_code set_catalog(const reader *r, const char *key, const char *value)
         return set_text(r, key, value, &r->out->comment);
     if (strcmp(key, "default_schema") == 0)
         return set_text(r, key, value, &r->out->default_schema);
+    if (strcmp(key, "secret_service") == 0)
+        return set_text(r, key, value, &r->out->secret_service);
     if (strcmp(key, "tables") != 0)
         return bad(r, "[catalog] has no", key);
     if (strcmp(value, "all") != 0 && strcmp(value, "listed") != 0)
@@ -424,4 +426,5 @@ void vgi_layout_release(vgi_layout *layout)
     od_buf_release(&layout->tables);
     od_free(layout->comment);
     od_free(layout->default_schema);
+    od_free(layout->secret_service);
 }

@@ -41,7 +41,7 @@ typedef struct {
 } vgi_layout_table;
 
 typedef struct {
-    char *comment, *default_schema;
+    char *comment, *default_schema, *secret_service;
     bool listed;       /* only what is listed here is served */
     od_buf companions; /* vgi_layout_companion */
     od_buf tables;     /* vgi_layout_table */

@@ -369,7 +369,7 @@ static od_code add_companion(vgi_publish *p, const vgi_layout_companion *from, o
 od_code vgi_publish_open(od_engine *engine, const char *catalog, const vgi_layout *layout, vgi_publish **out,
                          od_error *err)
 {
-    const od_vgiw_catalog made = {catalog, layout->comment, layout->default_schema};
+    const od_vgiw_catalog made = {catalog, layout->comment, layout->default_schema, layout->secret_service};
     vgi_publish *p = od_calloc(1, sizeof *p);
     od_vgiw_error why = {.code = OD_VGIW_OK};
     od_code rc;

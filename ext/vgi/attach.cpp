@@ -2,6 +2,7 @@
 
 #include "vgi/attach_target.hpp"
 #include "vgi/declared.hpp"
+#include "vgi/event.hpp"
 #include "vgi/transaction.hpp"
 
 #include "duckdb/common/file_system.hpp"
@@ -11,6 +12,8 @@
 namespace vgi {
 
 namespace {
+
+constexpr const char *SECRET_SERVICE_TAG = "vgi_secret_service_url";
 
 //! Without AS, DuckDB has made the alias from the whole path. True if it is such an alias.
 bool IsMadeAlias(ClientContext &context, const string &alias, const string &path) {
@@ -45,6 +48,39 @@ void AttachAtWorker(ClientContext &context, VgiRemote &remote, const AttachTarge
 	od_error err = {};
 	ThrowIfFailed(od_vgi_attach_catalog(remote.Handle(), VgiRemote::Interrupt(context), &attach, &out.data, &err), err);
 	remote.attach_bytes = string(reinterpret_cast<const char *>(out->opaque.data), out->opaque.len);
+}
+
+//! Why the service at URL is not asked for secrets; empty: it is.
+string RefuseSecrets(const AttachTarget &target, const string &url) {
+	if (!target.secrets) {
+		return "SECRETS false";
+	}
+	if (!VgiRemote::IsUrl(target.location)) {
+		return "only a catalog at a URL may have a secret service";
+	}
+	if (!od_vgi_secret_url_is_safe(url.c_str())) {
+		return "a secret service is at an https URL, or on this machine";
+	}
+	return string();
+}
+
+//! The service that the catalog names, if any, among those that are asked for secrets.
+void OpenSecrets(ClientContext &context, const AttachTarget &target, VgiCatalog &catalog, const string &url,
+                 VgiStorageInfo &info) {
+	auto reason = RefuseSecrets(target, url);
+	if (reason.empty()) {
+		try {
+			catalog.SetSecrets(make_uniq<CatalogSecrets>(info.secret_services, url, target.bearer_token));
+		} catch (std::exception &ex) {
+			reason = ErrorData(ex).RawMessage();
+		}
+	}
+	vector<std::pair<string, string>> fields = {{"catalog", catalog.GetName()}, {"endpoint", Redacted(url)}};
+	if (!reason.empty()) {
+		fields.emplace_back("reason", Redacted(reason));
+	}
+	LogEvent(DatabaseInstance::GetDatabase(context), &context,
+	         reason.empty() ? "vgi.secret_service_attach" : "vgi.secret_service_attach.skipped", fields);
 }
 
 void AttachCompanions(ClientContext &context, const AttachTarget &target, const string &alias,
@@ -108,7 +144,12 @@ unique_ptr<Catalog> Attach(optional_ptr<StorageExtensionInfo> storage_info, Clie
 		db.comment = Value(Text(attached->comment));
 	}
 	for (idx_t i = 0; i < attached->tags.count; i++) {
-		db.tags[Text(attached->tags.items[i].key)] = Text(attached->tags.items[i].value);
+		auto key = Text(attached->tags.items[i].key), value = Text(attached->tags.items[i].value);
+		if (key == SECRET_SERVICE_TAG) {
+			OpenSecrets(context, target, *catalog, value, shared_info);
+			value = Redacted(value);
+		}
+		db.tags[key] = value;
 	}
 	if (target.attach_companions) {
 		AttachCompanions(context, target, db.GetName(), attached.data, catalog->GetCompanions());

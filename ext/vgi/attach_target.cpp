@@ -67,6 +67,8 @@ void AttachTarget::Read(const string &key, const Value &value) {
 		companions_read_only = Boolean(key, value);
 	} else if (key == "worker_secrets") {
 		worker_secrets = Boolean(key, value);
+	} else if (key == "secrets") {
+		secrets = Boolean(key, value);
 	} else if (key == "data_version_spec") {
 		data_version_spec = text;
 	} else if (key == "implementation_version") {

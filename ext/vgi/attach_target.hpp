@@ -22,6 +22,7 @@ struct AttachTarget {
 	bool attach_companion_secrets = false;
 	bool companions_read_only = false;
 	bool worker_secrets = false;
+	bool secrets = true;
 	string data_version_spec;
 	string implementation_version;
 	//! Those that the worker has to know.

@@ -1,5 +1,6 @@
 #include "vgi/bound.hpp"
 
+#include "vgi/secret_storage.hpp"
 #include "vgi/transaction.hpp"
 
 #include "duckdb/main/client_context.hpp"
@@ -21,6 +22,8 @@ static vector<NamedValue> Settings(ClientContext &context, VgiCatalog &catalog, 
 
 //! The secret as a struct of its keys, with its type and scope; null if the user has none that fits.
 static unique_ptr<NamedValue> FindSecret(ClientContext &context, const od_vgi_secret_need &need) {
+	// What the service of one catalog has is not for the workers of others.
+	OwnSecretsOnly own;
 	auto &manager = SecretManager::Get(context);
 	auto transaction = CatalogTransaction::GetSystemCatalogTransaction(context);
 	auto type = Text(need.secret_type);

@@ -60,6 +60,7 @@ void VgiCatalog::Initialize(bool load_builtin) {
 
 void VgiCatalog::OnDetach(ClientContext &context) {
 	companions.Release(context);
+	secrets.reset();
 }
 
 shared_ptr<CatalogSnapshot> VgiCatalog::Snapshot(const od_vgi_context &call) {

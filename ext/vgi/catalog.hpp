@@ -5,6 +5,7 @@
 
 #include "vgi/companions.hpp"
 #include "vgi/remote.hpp"
+#include "vgi/secret_service.hpp"
 
 #include "duckdb/catalog/catalog.hpp"
 #include "duckdb/common/deque.hpp"
@@ -52,6 +53,10 @@ public:
 	}
 	Companions &GetCompanions() {
 		return companions;
+	}
+	//! From now on, until the catalog is detached, DuckDB finds secrets there.
+	void SetSecrets(unique_ptr<CatalogSecrets> secrets_p) {
+		secrets = std::move(secrets_p);
 	}
 	//! Whether the worker may have a secret of this type: one of its own, or any if ATTACH says so.
 	bool MayHaveSecret(const string &type) const {
@@ -115,6 +120,8 @@ private:
 	void DropSchema(ClientContext &context, DropInfo &info) override;
 
 	shared_ptr<VgiRemote> remote;
+	//! Before the companions, which need it to their end.
+	unique_ptr<CatalogSecrets> secrets;
 	Companions companions;
 	const string shown_path;
 	const string default_schema;

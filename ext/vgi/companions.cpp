@@ -1,6 +1,7 @@
 #include "vgi/companions.hpp"
 
 #include "vgi/event.hpp"
+#include "vgi/secret_service.hpp"
 
 #include "duckdb/function/table_function.hpp"
 #include "duckdb/main/attached_database.hpp"
@@ -12,13 +13,21 @@
 
 namespace vgi {
 
-VgiStorageInfo::VgiStorageInfo() {
+VgiStorageInfo::VgiStorageInfo() : secret_services(make_shared_ptr<SecretServices>()) {
 	od_error err = {};
 	openduck::ThrowIfFailed(od_companion_registry_create(&registry, &err), err);
 }
 
 VgiStorageInfo::~VgiStorageInfo() {
 	od_companion_registry_free(registry);
+}
+
+string Redacted(const string &text) {
+	od_buf shown = {};
+	auto known = od_companion_redact(&shown, text.c_str(), nullptr) == OD_OK && od_buf_cstr(&shown) != nullptr;
+	string result = known ? od_buf_cstr(&shown) : "no memory for a message";
+	od_buf_release(&shown);
+	return result;
 }
 
 //===--------------------------------------------------------------------===//
@@ -30,13 +39,8 @@ CompanionHost::CompanionHost(DatabaseInstance &db, optional_ptr<ClientContext> c
 
 //! An exception as an od_error, without the passwords that a database's own text may quote.
 static od_code Fail(od_error *err, const ErrorData &error) {
-	od_buf text = {};
-	auto message = error.RawMessage();
-	auto known = od_companion_redact(&text, message.c_str(), nullptr) == OD_OK && od_buf_cstr(&text) != nullptr;
 	auto code = error.Type() == ExceptionType::INTERRUPT ? OD_E_CANCELLED : OD_E_BINDER;
-	od_fail(err, code, "%s", known ? od_buf_cstr(&text) : "no memory for a message");
-	od_buf_release(&text);
-	return code;
+	return od_fail(err, code, "%s", Redacted(error.RawMessage()).c_str());
 }
 
 //! Runs WORK, which may throw, for the C side.

@@ -14,6 +14,8 @@ extern "C" {
 namespace vgi {
 using namespace duckdb; // NOLINT: every name here is DuckDB's or ours
 
+class SecretServices;
+
 //! What all VGI catalogs of one DuckDB instance share.
 struct VgiStorageInfo : public StorageExtensionInfo, public enable_shared_from_this<VgiStorageInfo> {
 	VgiStorageInfo();
@@ -23,6 +25,7 @@ struct VgiStorageInfo : public StorageExtensionInfo, public enable_shared_from_t
 	mutex settings_lock; //!< guards settings, also while one is registered
 	//! What workers have declared, by names in lower case.
 	unordered_map<string, LogicalType> settings;
+	const shared_ptr<SecretServices> secret_services;
 };
 
 //! What od_companion_host asks for, done with a DatabaseManager. Companions are attached by a connection of their own: the
@@ -65,6 +68,9 @@ private:
 	shared_ptr<VgiStorageInfo> info;
 	od_companion_set *set = nullptr;
 };
+
+//! TEXT without the passwords that it may quote.
+string Redacted(const string &text);
 
 //! Registers vgi_companion_catalogs().
 void RegisterCompanionFunctions(ExtensionLoader &loader, shared_ptr<VgiStorageInfo> info);

@@ -5,6 +5,7 @@
 #include "vgi/attach.hpp"
 #include "vgi/branches.hpp"
 #include "vgi/event.hpp"
+#include "vgi/secret_storage.hpp"
 
 #include "duckdb/main/extension/extension_loader.hpp"
 
@@ -21,6 +22,7 @@ DUCKDB_CPP_EXTENSION_ENTRY(vgi, loader) {
 	auto info = duckdb::make_shared_ptr<vgi::VgiStorageInfo>();
 	openduck::SilenceLog();
 	vgi::RegisterEvents(db);
+	vgi::RegisterSecretStorage(db, info->secret_services);
 	vgi::RegisterBranches(loader);
 	vgi::RegisterCompanionFunctions(loader, info);
 	vgi::RegisterAttach(db, info);

@@ -85,16 +85,27 @@ SentValues::~SentValues() {
 	}
 }
 
-VgiRemote::VgiRemote(const string &location, const string &token) {
+VgiRemote::VgiRemote(const string &location, const string &token, int64_t timeout_ms) {
 	od_vgi_options options = {};
 	options.location = location.c_str();
 	options.bearer_token = token.empty() ? nullptr : token.c_str();
+	options.start_timeout_ms = timeout_ms;
+	options.call_timeout_ms = timeout_ms;
 	od_error err = {};
 	ThrowIfFailed(od_vgi_open(&options, &vgi, &err), err);
 }
 
 VgiRemote::~VgiRemote() {
 	od_vgi_unref(vgi);
+}
+
+bool VgiRemote::IsUrl(const string &location) {
+	od_vgi_location parsed = {};
+	od_error err = {};
+	ThrowIfFailed(od_vgi_location_parse(location.c_str(), &parsed, &err), err);
+	auto result = parsed.scheme == OD_VGI_HTTP;
+	od_vgi_location_release(&parsed);
+	return result;
 }
 
 static bool IsInterrupted(void *arg) {

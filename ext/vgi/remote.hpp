@@ -71,8 +71,9 @@ ClientProperties ArrowProperties(ClientContext &context);
 //! Thread: any.
 class VgiRemote {
 public:
-	//! Opens the worker at LOCATION; does no I/O. TOKEN goes along with every request over HTTP; empty: none.
-	VgiRemote(const string &location, const string &token);
+	//! Opens the worker at LOCATION; does no I/O. TOKEN goes along with every request over HTTP; empty: none. No answer may take
+	//! longer than TIMEOUT_MS; 0: the client's own limits.
+	VgiRemote(const string &location, const string &token, int64_t timeout_ms = 0);
 	~VgiRemote();
 	VgiRemote(const VgiRemote &) = delete;
 
@@ -82,6 +83,8 @@ public:
 	//! For a call of CONTEXT's statement, in the worker's TRANSACTION (empty: none). Borrows both.
 	od_vgi_context Call(ClientContext &context, const string &transaction) const;
 	static od_vgi_interrupt Interrupt(ClientContext &context);
+	//! Whether LOCATION is a URL.
+	static bool IsUrl(const string &location);
 	//! As Call, for what no statement waits for.
 	od_vgi_context Quiet(const string &transaction) const;
 

@@ -47,6 +47,7 @@ typedef struct {
     const char *name;           /* what clients attach */
     const char *comment;        /* NULL: none */
     const char *default_schema; /* NULL: "main" */
+    const char *secret_service; /* the URL of a service that clients over HTTP ask for secrets; NULL: none */
 } od_vgiw_catalog;
 
 od_vgiw_code od_vgiw_create(const od_vgiw_catalog *catalog, od_vgiw **out, od_vgiw_error *err);

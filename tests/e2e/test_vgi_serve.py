@@ -6,7 +6,6 @@ import decimal
 import json
 import re
 import shlex
-import signal
 import socket
 import stat
 import subprocess
@@ -57,28 +56,8 @@ def ask(location, *arguments, fails=False):
     return done.stdout.splitlines()
 
 
-class Listening:
-    """A worker that many clients reach; `location` is for ATTACH. Its end is part of the test."""
-
-    def __init__(self, *command, expect=0):
-        self.command, self.expect = [str(word) for word in command], expect
-
-    def __enter__(self):
-        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, text=True)
-        told = self.process.stdout.readline()
-        assert told.startswith("ready "), told
-        self.location = told.split()[1]
-        return self
-
-    def __exit__(self, kind, *_):
-        self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(60)
-        self.process.stdout.close()
-        assert kind or code == self.expect
-
-
 def listening(database, *options):
-    return Listening(OPENDUCK, "vgi-serve", "--db", database, *options)
+    return vgi_catalogs.Listening(OPENDUCK, "vgi-serve", "--db", database, *options)
 
 
 @pytest.fixture(params=["stdio", "unix", "http"])

@@ -2,6 +2,8 @@
 
 import json
 import re
+import signal
+import subprocess
 import sys
 
 import duckdb
@@ -110,6 +112,26 @@ class ServedWorkers:
         """The methods that were called."""
         asked = [path.read_bytes() for path in self.made if path.exists()]
         return [name.decode() for bytes_ in asked for name in self.METHOD.findall(bytes_)]
+
+
+class Listening:
+    """A worker that many clients reach; `location` is for ATTACH. Its end is part of the test."""
+
+    def __init__(self, *command, expect=0):
+        self.command, self.expect = [str(word) for word in command], expect
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, text=True)
+        told = self.process.stdout.readline()
+        assert told.startswith("ready "), told
+        self.location = told.split()[1]
+        return self
+
+    def __exit__(self, kind, *_):
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(60)
+        self.process.stdout.close()
+        assert kind or code == self.expect
 
 
 def attach(con, location, alias="ex", name="companion", **options):

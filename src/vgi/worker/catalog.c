@@ -199,8 +199,11 @@ od_vgiw_code od_vgiw_create(const od_vgiw_catalog *catalog, od_vgiw **out, od_vg
         OD_TRY(od_fail_errno(&why, OD_E_IO, errno, "cannot make a pipe"));
     worker->name = od_strdup(catalog->name);
     worker->comment = od_strdup(catalog->comment);
+    worker->secret_service = od_strdup(catalog->secret_service);
     worker->default_schema = od_strdup(catalog->default_schema != NULL ? catalog->default_schema : "main");
-    if (worker->name == NULL || worker->default_schema == NULL || (catalog->comment != NULL && worker->comment == NULL))
+    if (worker->name == NULL || worker->default_schema == NULL ||
+        (catalog->comment != NULL && worker->comment == NULL) ||
+        (catalog->secret_service != NULL && worker->secret_service == NULL))
         OD_TRY(od_fail(&why, OD_E_NO_MEMORY, "out of memory"));
     OD_TRY(od_buf_printf(&worker->attach, &why, "openduck:%s", worker->name));
     if (od_vgiw_add_schema(worker, worker->default_schema, NULL, err) != OD_VGIW_OK)
@@ -245,5 +248,6 @@ void od_vgiw_free(od_vgiw *worker)
     od_free(worker->name);
     od_free(worker->comment);
     od_free(worker->default_schema);
+    od_free(worker->secret_service);
     od_free(worker);
 }

@@ -74,6 +74,7 @@ od_code vgiw_put_attached(const od_vgi_dialect *dialect, const od_vgiw *worker, 
     const vgiw_companion *companions = worker->companions.items;
     const int64_t version = 1;
     vgiw_records records = {0};
+    od_ipc_pair tag;
     od_row *inner = NULL;
     od_code rc;
 
@@ -89,6 +90,10 @@ od_code vgiw_put_attached(const od_vgi_dialect *dialect, const od_vgiw *worker, 
     od_row_text(row, "default_schema", OD_ROW_NOT_NULL, od_slice_str(worker->default_schema));
     OD_TRY(vgiw_records_put(&records, row, "attach_catalogs", err));
     od_vgi_put_text(row, "comment", worker->comment);
+    if (worker->secret_service != NULL) {
+        tag = (od_ipc_pair){od_slice_str("vgi_secret_service_url"), od_slice_str(worker->secret_service)};
+        od_row_text_map(row, "tags", OD_ROW_NOT_NULL, &tag, 1);
+    }
     vgiw_complete(dialect, VGIW_ATTACH_RESULT, row);
 out:
     vgiw_records_release(&records);

@@ -49,7 +49,7 @@ typedef struct {
 } vgiw_list;
 
 struct od_vgiw {
-    char *name, *comment, *default_schema;
+    char *name, *comment, *default_schema, *secret_service;
     od_buf attach;        /* attach_opaque_data: the same in every process of this catalog */
     vgiw_list companions; /* vgiw_companion */
     vgiw_list schemas;    /* vgiw_schema */
