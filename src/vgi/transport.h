@@ -17,6 +17,7 @@ typedef struct {
 typedef struct {
     od_deadline deadline;
     od_vgi_interrupt interrupt;
+    int64_t gather_ns; /* where no byte is there to read: how long to let some gather before waiting for the first */
 } od_vgi_wait;
 
 typedef enum { OD_VGI_SUBPROCESS, OD_VGI_UNIX, OD_VGI_TCP, OD_VGI_HTTP } od_vgi_scheme;

@@ -83,7 +83,7 @@ static od_code call_session(od_vgi *vgi, od_vgi_interrupt interrupt, od_msg *req
 static od_code call_http(od_vgi *vgi, const od_vgi_dialect *dialect, od_vgi_interrupt interrupt, const char *method,
                          od_msg *request, od_buf *out, od_error *err)
 {
-    const od_vgi_wait wait = {OD_DEADLINE_NEVER, interrupt};
+    const od_vgi_wait wait = {.deadline = OD_DEADLINE_NEVER, .interrupt = interrupt};
     od_fetched answer = {0};
     bool clean;
     od_code rc;

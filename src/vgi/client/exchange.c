@@ -69,7 +69,7 @@ od_code od_vgi_scan_put(od_vgi_scan *scan, struct ArrowArray *rows, bool again, 
 
 od_code od_vgi_scan_end_rows(od_vgi_scan *scan, od_error *err)
 {
-    const od_vgi_wait wait = {od_deadline_in_ms(END_MS), {NULL, NULL}};
+    const od_vgi_wait wait = {.deadline = od_deadline_in_ms(END_MS)};
     struct ArrowArray array;
     od_error why = {.code = OD_OK};
     od_code rc;

@@ -146,5 +146,5 @@ od_vgi_wait od_vgi_session_wait(const od_vgi *vgi, const od_vgi_session *session
 {
     int64_t ms = session != NULL && session->fresh ? vgi->options.start_timeout_ms : vgi->options.call_timeout_ms;
 
-    return (od_vgi_wait){od_deadline_in_ms(ms), interrupt};
+    return (od_vgi_wait){.deadline = od_deadline_in_ms(ms), .interrupt = interrupt};
 }

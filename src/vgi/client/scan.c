@@ -10,6 +10,8 @@
 
 /* How long a scan that is given up may take to hand its session back. */
 enum { CANCEL_MS = 2000, AHEAD_MAX = 16 };
+/* Batches that come faster than this are read some at a time: a worker that writes each in many small pieces would wake us for each. */
+enum { PACE_BATCHES = 8, GATHER_BATCHES = 4, GATHER_MAX_NS = 400000 };
 
 /* ---- ticks ---- */
 
@@ -360,10 +362,23 @@ od_code od_vgi_scan_end(od_vgi_scan *scan, const od_vgi_wait *wait, od_error *er
     return scan->stream.fault.code;
 }
 
+/* One more batch came. */
+static void keep_pace(od_vgi_scan *scan)
+{
+    if (++scan->batches % PACE_BATCHES != 0)
+        return;
+    int64_t now = od_clock_ns(), gather = (now - scan->paced_ns) / PACE_BATCHES * GATHER_BATCHES;
+
+    scan->gather_ns = scan->paced_ns != 0 && gather < GATHER_MAX_NS ? gather : 0;
+    scan->paced_ns = now;
+}
+
 od_code od_vgi_scan_next(od_vgi_scan *scan, struct ArrowArray *out, od_error *err)
 {
     od_vgi_wait wait = od_vgi_session_wait(scan->vgi, NULL, scan->interrupt);
     od_code rc = OD_OK;
+
+    wait.gather_ns = scan->pending >= GATHER_BATCHES ? scan->gather_ns : 0;
 
     *out = (struct ArrowArray){0};
     if (scan->over)
@@ -379,7 +394,7 @@ od_code od_vgi_scan_next(od_vgi_scan *scan, struct ArrowArray *out, od_error *er
         return rc;
     }
     scan->pending -= scan->pending > 0;
-    scan->batches++;
+    keep_pace(scan);
     OD_TRY(wish(scan, &wait, err));
 out:
     if (rc != OD_OK) {
@@ -394,7 +409,7 @@ out:
 /* Reads off what comes after a cancel. */
 static od_code drain(od_vgi_scan *scan)
 {
-    const od_vgi_wait wait = {od_deadline_in_ms(CANCEL_MS), {NULL, NULL}};
+    const od_vgi_wait wait = {.deadline = od_deadline_in_ms(CANCEL_MS)};
     struct ArrowArray array;
     od_code rc = add_tick(scan, true, NULL);
 

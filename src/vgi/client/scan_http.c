@@ -7,7 +7,7 @@
 
 od_code od_vgi_scan_http_start(od_vgi_scan *scan, od_msg *request, od_error *err)
 {
-    const od_vgi_wait wait = {OD_DEADLINE_NEVER, scan->interrupt};
+    const od_vgi_wait wait = {.deadline = OD_DEADLINE_NEVER, .interrupt = scan->interrupt};
     bool failed;
     od_code rc;
 
@@ -93,7 +93,7 @@ static od_code end_answer(od_vgi_scan *scan, od_error *err)
 
 od_code od_vgi_scan_http_next(od_vgi_scan *scan, struct ArrowArray *out, od_error *err)
 {
-    const od_vgi_wait wait = {OD_DEADLINE_NEVER, scan->interrupt};
+    const od_vgi_wait wait = {.deadline = OD_DEADLINE_NEVER, .interrupt = scan->interrupt};
     od_code rc = OD_OK;
 
     while (!scan->over && out->release == NULL) {
@@ -117,7 +117,7 @@ out:
 od_code od_vgi_scan_http_put(od_vgi_scan *scan, struct ArrowArray *rows, const od_ipc_pair *status,
                              struct ArrowArray *out, od_error *err)
 {
-    const od_vgi_wait wait = {OD_DEADLINE_NEVER, scan->interrupt};
+    const od_vgi_wait wait = {.deadline = OD_DEADLINE_NEVER, .interrupt = scan->interrupt};
     od_ipc_pair pairs[MAX_PAIRS];
     od_buf cursor = {0}, call = {0};
     od_msg *request = NULL;

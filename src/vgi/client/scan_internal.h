@@ -27,6 +27,8 @@ struct od_vgi_scan {
     int64_t row_limit; /* 0: none */
     size_t pending;    /* ticks that are not answered yet */
     size_t batches;    /* that came */
+    int64_t paced_ns;  /* when the last PACE_BATCHES had come */
+    int64_t gather_ns; /* of od_vgi_wait: a few batches' time while they come fast, else 0 */
     int64_t max_workers;
     od_fetched answer; /* over HTTP: what is read */
     bool checked;      /* the stream's schema is the bound one */

@@ -179,6 +179,8 @@ static od_code lost(od_vgi_link *link, od_error *err)
 static od_code read_some(od_vgi_link *link, uint8_t *to, size_t len, const od_vgi_wait *wait, size_t *n, od_error *err)
 {
     const struct iovec parts[2] = {{to, len}, {link->ahead, OD_VGI_AHEAD}};
+    const struct timespec gather = {.tv_nsec = wait->gather_ns};
+    bool gathered = wait->gather_ns == 0;
 
     for (;;) {
         ssize_t got = readv(link->in, parts, 2);
@@ -191,7 +193,10 @@ static od_code read_some(od_vgi_link *link, uint8_t *to, size_t len, const od_vg
         }
         if (got == 0 || (errno != EAGAIN && errno != EINTR))
             return lost(link, err);
-        if (errno == EAGAIN) {
+        if (errno == EAGAIN && !gathered) {
+            gathered = true;
+            (void)nanosleep(&gather, NULL);
+        } else if (errno == EAGAIN) {
             od_code rc = od_vgi_link_wait(link, link->in, POLLIN, wait, err);
 
             if (rc != OD_OK)

@@ -18,7 +18,7 @@
 
 #include "vgi/transport.h"
 
-static const od_vgi_wait patient = {{INT64_MAX}, {NULL, NULL}};
+static const od_vgi_wait patient = {.deadline = {INT64_MAX}};
 
 static od_vgi_link *start(const char *command)
 {
@@ -161,7 +161,7 @@ static void test_waiting_ends_with_the_deadline_or_when_it_is_given_up(void **st
 {
     od_vgi_link *link = start("sleep 100");
     int asked = 0;
-    od_vgi_wait soon = {od_deadline_in_ms(20), {NULL, NULL}}, stopped = {{INT64_MAX}, {yes, &asked}};
+    od_vgi_wait soon = {.deadline = od_deadline_in_ms(20)}, stopped = {.deadline = {INT64_MAX}, .interrupt = {yes, &asked}};
     char byte;
 
     (void)state;
@@ -170,6 +170,22 @@ static void test_waiting_ends_with_the_deadline_or_when_it_is_given_up(void **st
     assert_true(asked > 0);
     assert_int_equal(kill((pid_t)-od_vgi_link_pid(link), SIGKILL), 0); /* it does not end by itself */
     assert_true(od_vgi_link_gone(link, 10000));
+    od_vgi_link_free(link);
+}
+
+/* A wait for bytes lets some gather first. */
+static void test_a_wait_for_bytes_lets_them_gather(void **state)
+{
+    enum { GATHER_NS = 200000000 };
+    od_vgi_link *link = start("sleep 100");
+    const od_vgi_wait soon = {.deadline = od_deadline_in_ms(1), .gather_ns = GATHER_NS};
+    int64_t begun = od_clock_ns();
+    char byte;
+
+    (void)state;
+    assert_int_equal(od_vgi_link_read(link, &byte, 1, &soon, NULL), OD_E_TIMEOUT);
+    assert_true(od_clock_ns() - begun >= GATHER_NS);
+    (void)kill((pid_t)-od_vgi_link_pid(link), SIGKILL);
     od_vgi_link_free(link);
 }
 
@@ -204,7 +220,7 @@ static void test_no_worker_outlives_a_killed_client(void **state)
         /* The descriptor is lost to the worker, which has 0, 1 and 2 alone: by name, then. */
         snprintf(command, sizeof command, "exec 9>/proc/%d/fd/%d; while :; do sleep 1; done", (int)getpid(), alive[1]);
         od_vgi_link *link = start(command);
-        od_vgi_wait soon = {od_deadline_in_ms(300), {NULL, NULL}};
+        od_vgi_wait soon = {.deadline = od_deadline_in_ms(300)};
         if (od_vgi_link_read(link, &byte, 1, &soon, NULL) == OD_E_TIMEOUT)
             kill(getpid(), SIGKILL);
         _exit(1);
@@ -277,6 +293,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_much_on_stderr_stops_nobody_and_its_end_is_kept),
         cmocka_unit_test(test_a_broken_pipe_is_an_error_and_no_signal),
         cmocka_unit_test(test_waiting_ends_with_the_deadline_or_when_it_is_given_up),
+        cmocka_unit_test(test_a_wait_for_bytes_lets_them_gather),
         cmocka_unit_test(test_a_worker_that_ignores_its_end_is_killed_with_its_children),
         cmocka_unit_test(test_no_worker_outlives_a_killed_client),
         cmocka_unit_test(test_a_worker_inherits_nothing_else),
