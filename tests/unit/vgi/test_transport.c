@@ -161,7 +161,8 @@ static void test_waiting_ends_with_the_deadline_or_when_it_is_given_up(void **st
 {
     od_vgi_link *link = start("sleep 100");
     int asked = 0;
-    od_vgi_wait soon = {.deadline = od_deadline_in_ms(20)}, stopped = {.deadline = {INT64_MAX}, .interrupt = {yes, &asked}};
+    od_vgi_wait soon = {.deadline = od_deadline_in_ms(20)},
+                stopped = {.deadline = {INT64_MAX}, .interrupt = {yes, &asked}};
     char byte;
 
     (void)state;
