@@ -1,5 +1,7 @@
 #include "openduck/catalog_loader.hpp"
 
+#include "openduck/pushdown_function.hpp"
+
 #include "duckdb/common/string_util.hpp"
 #include "duckdb/parser/keyword_helper.hpp"
 
@@ -67,8 +69,8 @@ string DatabasePart(const string &count) {
 
 //! Counting stops early, so that a huge catalog costs no more than a small one.
 string CountColumns(int64_t limit) {
-	return StringUtil::Format("(SELECT count(*) FROM (SELECT 1 FROM duckdb_columns()%s LIMIT %lld))", OF_DATABASE,
-	                          limit + 1);
+	return StringUtil::Format("(SELECT %s FROM (SELECT 1 FROM duckdb_columns()%s LIMIT %lld))",
+	                          SystemCallSql("count", {"*"}), OF_DATABASE, limit + 1);
 }
 
 string Literal(const string &text) {

@@ -16,6 +16,7 @@
 #include "duckdb/planner/filter/struct_filter.hpp"
 #include "duckdb/planner/operator/logical_distinct.hpp"
 #include "duckdb/planner/operator/logical_limit.hpp"
+#include "openduck/pushdown_function.hpp"
 #include "openduck/selectivity.hpp"
 #include "openduck/subplan.hpp"
 #include "openduck/table.hpp"
@@ -101,7 +102,7 @@ FilterSql TableFilterToSql(const TableFilter &filter, const string &column, cons
 		    !LiteralToSql(Value(field.child_name), name)) {
 			return FilterSql::IMPOSSIBLE;
 		}
-		return TableFilterToSql(*field.child_filter, "struct_extract(" + column + ", " + name + ")",
+		return TableFilterToSql(*field.child_filter, SystemCallSql("struct_extract", {column, name}),
 		                        StructType::GetChildType(type, field.child_idx), use_optional, sql);
 	}
 	case TableFilterType::OPTIONAL_FILTER: {

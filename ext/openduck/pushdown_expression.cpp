@@ -217,7 +217,7 @@ private:
 		    !Write(*expr.children[0], left) || !Write(*expr.children[1], right)) {
 			return false;
 		}
-		sql = "(" + left + " " + name + " " + right + ")";
+		sql = SystemCallSql(name, {left, right});
 		if (expr.return_type.id() == LogicalTypeId::DECIMAL) {
 			sql = "CAST(" + sql + " AS " + expr.return_type.ToString() + ")";
 		}
@@ -240,7 +240,7 @@ private:
 			return false;
 		}
 		auto type = TypeToSql(expr.return_type);
-		sql = SystemFunctionSql(expr.function.name) + "(" + left + ", " + right + ")";
+		sql = SystemCallSql(expr.function.name, {left, right});
 		auto &divisor = *expr.children[1];
 		if (divisor.GetExpressionClass() == ExpressionClass::BOUND_CONSTANT) {
 			auto &value = divisor.Cast<BoundConstantExpression>().value;
@@ -256,11 +256,13 @@ private:
 			return true;
 		}
 		// Also the sign of what is not a number is as here, which a text shows.
-		auto infinity = "CAST(CASE WHEN " + SystemFunctionSql("signbit") + "(" + right +
-		                ") THEN '-inf' ELSE 'inf' END AS " + type + ")";
-		auto otherwise =
-		    expr.function.name == "/" ? infinity : "CAST('inf' AS " + type + ") * CAST('0' AS " + type + ")";
-		sql = "coalesce(" + sql + ", CASE WHEN " + right + " = 0 THEN " + left + " * " + otherwise + " END)";
+		auto infinity =
+		    "CAST(CASE WHEN " + SystemCallSql("signbit", {right}) + " THEN '-inf' ELSE 'inf' END AS " + type + ")";
+		auto otherwise = expr.function.name == "/"
+		                     ? infinity
+		                     : SystemCallSql("*", {"CAST('inf' AS " + type + ")", "CAST('0' AS " + type + ")"});
+		sql =
+		    "coalesce(" + sql + ", CASE WHEN " + right + " = 0 THEN " + SystemCallSql("*", {left, otherwise}) + " END)";
 		return true;
 	}
 
@@ -286,13 +288,7 @@ private:
 			}
 			parts.push_back(std::move(part));
 		}
-		if (!function->infix) {
-			sql = SystemFunctionSql(function->name) + "(" + StringUtil::Join(parts, ", ") + ")";
-		} else if (parts.size() == 2) {
-			sql = "(" + parts[0] + " " + function->name + " " + parts[1] + ")";
-		} else {
-			sql = string("(") + function->name + " " + parts[0] + ")";
-		}
+		sql = SystemCallSql(function->name, parts);
 		return true;
 	}
 

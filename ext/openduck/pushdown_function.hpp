@@ -9,13 +9,11 @@
 namespace openduck {
 using namespace duckdb; // NOLINT
 
-//! A function of the list, as it is written.
+//! A function of the list.
 struct PushableFunction {
 	const char *name;
 	//! What it may be given, one letter an argument, alternatives with a bar between them (see ArgumentsFit).
 	const char *arguments;
-	//! Written between its two arguments, else as a call.
-	bool infix;
 	//! It may fail by what is in its arguments.
 	bool fallible;
 };
@@ -24,8 +22,10 @@ struct PushableFunction {
 //! whatever libraries the server's host has, for the types of its arguments. Else null.
 optional_ptr<const PushableFunction> FindPushable(const BoundFunctionExpression &expr);
 
-//! NAME as DuckDB's own function of that name, whatever macros the server has.
+//! NAME as DuckDB's own function or operator of that name, whatever macros the server has: one may be called "+", and is then what a + b means.
 string SystemFunctionSql(const string &name);
+//! The same, called with ARGUMENTS.
+string SystemCallSql(const string &name, const vector<string> &arguments);
 
 //! Text with the collation that compares bytes.
 bool IsPlainText(const LogicalType &type);

@@ -2,6 +2,7 @@
 // openduck/pushdown_value.cpp: constants and types as SQL that any server reads as the same value
 //===----------------------------------------------------------------------===//
 #include "openduck/pushdown.hpp"
+#include "openduck/pushdown_function.hpp"
 
 #include "duckdb/parser/keyword_helper.hpp"
 #include "utf8proc_wrapper.hpp"
@@ -25,7 +26,8 @@ static string EnumToSql(const LogicalType &type) {
 		values += (i ? ", " : "") + TextLiteral(EnumType::GetString(type, i).GetString());
 	}
 	// A value with a NUL byte would be an expression.
-	return values.size() < MAX_ENUM && values.find("chr(0)") == string::npos ? "ENUM(" + values + ")" : string();
+	return values.size() < MAX_ENUM && values.find(SystemCallSql("chr", {"0"})) == string::npos ? "ENUM(" + values + ")"
+	                                                                                            : string();
 }
 
 string TypeToSql(const LogicalType &type) {
@@ -70,18 +72,18 @@ string TypeToSql(const LogicalType &type) {
 
 static string TextLiteral(const string &text) {
 	// The parser stops at a NUL byte.
-	string result;
+	vector<string> parts;
 	idx_t begin = 0;
 	while (true) {
 		auto end = text.find('\0', begin);
-		auto part = KeywordHelper::WriteQuoted(text.substr(begin, end == string::npos ? end : end - begin), '\'');
-		result += result.empty() ? part : " || chr(0) || " + part;
+		parts.push_back(KeywordHelper::WriteQuoted(text.substr(begin, end == string::npos ? end : end - begin), '\''));
 		if (end == string::npos) {
 			break;
 		}
+		parts.push_back(SystemCallSql("chr", {"0"}));
 		begin = end + 1;
 	}
-	return begin == 0 ? result : "(" + result + ")";
+	return parts.size() == 1 ? parts[0] : SystemCallSql("concat", parts);
 }
 
 static string BlobLiteral(const string &bytes) {
@@ -155,7 +157,7 @@ static bool ListToSql(const Value &value, string &sql) {
 		}
 		values += (values.empty() ? "" : ", ") + part;
 	}
-	sql = "CAST([" + values + "] AS " + type_sql + "[])";
+	sql = "CAST(" + SystemFunctionSql("list_value") + "(" + values + ") AS " + type_sql + "[])";
 	return true;
 }
 

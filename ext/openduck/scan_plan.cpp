@@ -1,6 +1,7 @@
 //===----------------------------------------------------------------------===//
 // openduck/scan_plan.cpp: what a scan asks the server for
 //===----------------------------------------------------------------------===//
+#include "openduck/pushdown_function.hpp"
 #include "openduck/scan.hpp"
 
 #include "duckdb/parser/keyword_helper.hpp"
@@ -82,9 +83,9 @@ static string BuildSql(const RemoteScanBindData &bind, const RemoteScanPlan &pla
 		return "SELECT " + StringUtil::Join(columns, ", ") + from + limit;
 	}
 	if (limit.empty()) {
-		return "SELECT count(*)" + from;
+		return "SELECT " + SystemCallSql("count", {"*"}) + from;
 	}
-	return "SELECT count(*) FROM (SELECT 1" + from + limit + ")";
+	return "SELECT " + SystemCallSql("count", {"*"}) + " FROM (SELECT 1" + from + limit + ")";
 }
 
 static bool HasContent(column_t id) {

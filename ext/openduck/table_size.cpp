@@ -1,6 +1,7 @@
 #include "openduck/table_size.hpp"
 
 #include "openduck/catalog.hpp"
+#include "openduck/pushdown_function.hpp"
 #include "openduck/scan.hpp"
 #include "openduck/table.hpp"
 #include "openduck/transaction.hpp"
@@ -91,8 +92,8 @@ private:
 	void Ask(Question &question) {
 		vector<string> counts;
 		for (auto &table : question.tables) {
-			counts.push_back(StringUtil::Format("(SELECT count(*) FROM (SELECT 1 FROM %s LIMIT %llu))",
-			                                    table.get().relation, COUNT_LIMIT));
+			counts.push_back(StringUtil::Format("(SELECT %s FROM (SELECT 1 FROM %s LIMIT %llu))",
+			                                    SystemCallSql("count", {"*"}), table.get().relation, COUNT_LIMIT));
 		}
 		vector<LogicalType> types(counts.size(), LogicalType::BIGINT);
 		auto &transaction = *question.transaction;

@@ -8,6 +8,10 @@ from twin_tables import twin_tables
 
 pytestmark = pytest.mark.extension
 
+#: The server's macros of these names are what it makes of `x + y`, and so on.
+TAKEN_FUNCTIONS = "lower chr count sum list_value struct_extract".split()
+TAKEN_OPERATORS = "+ * / // % || ~~ !~~ ~~* !~~* ~~~ ^@ & | << >> list_extract array_extract concat".split()
+
 TABLES = (
     "CREATE TYPE mood AS ENUM ('sad', 'ok', 'it''s', 'glad')",
     "CREATE TABLE v AS SELECT i AS id,"
@@ -25,10 +29,13 @@ TABLES = (
     " ['sad', 'ok', 'it''s', 'glad', NULL][1 + i % 5]::mood AS m,"
     " ['ok', 'sad', NULL][1 + i % 3]::mood AS o,"
     " ['a', 'zz', NULL][1 + i % 3]::BLOB AS x,"
-    " CASE WHEN i % 6 > 0 THEN [i % 4, NULL, 3] END AS l"
+    " CASE WHEN i % 6 > 0 THEN [i % 4, NULL, 3] END AS l, {'a': i % 3} AS st"
     " FROM range(630) t(i)",
-    "CREATE MACRO lower(x) AS 'taken'",
     "CREATE MACRO max(x) AS -1",
+    *("CREATE MACRO %s(x) AS 'taken'" % name for name in TAKEN_FUNCTIONS),
+    *("CREATE MACRO \"%s\"(x, y) AS 'taken'" % name for name in TAKEN_OPERATORS),
+    "CREATE MACRO \"-\"(x) AS 'taken', (x, y) AS 'taken'",
+    "CREATE MACRO \"~\"(x) AS 'taken'",
 )
 
 
@@ -95,6 +102,24 @@ def test_rows_left_out_there(con, value):
     sql = "SELECT id FROM {0}.v WHERE length(coalesce((%s)::VARCHAR, 'none')) %% 2 = 0" % value
     sent = check(con, sql)
     assert len(sent) == 1 and "WHERE" in sent[0], sent
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT count(*) FROM {0}.v",
+        "SELECT count(*) FROM (FROM {0}.v LIMIT 5)",
+        "SELECT count(*), count(s), sum(i), max(b) FROM {0}.v GROUP BY u",
+        "SELECT id FROM {0}.v WHERE w || chr(0) = 'x' || chr(0)",
+        "SELECT id FROM {0}.v WHERE list_contains(['12', 'x'], w)",
+        "SELECT id FROM {0}.v WHERE st.a = 1",
+        "SELECT id, unnest(l) FROM {0}.v",
+        "SELECT id, sum(i) OVER (PARTITION BY u ORDER BY id ROWS 3 PRECEDING), count(*) OVER () FROM {0}.v",
+        "SELECT id FROM {0}.v JOIN (SELECT unnest([4, 90, 411]) AS id) USING (id)",
+    ],
+)
+def test_what_is_written_around_values_is_duckdbs_own(con, sql):
+    check(con, sql)
 
 
 @pytest.mark.parametrize("setting", ["ieee_floating_point_ops = false", "integer_division = true"])
