@@ -61,14 +61,16 @@ vector<reference<CatalogEntry>> OpenDuckSchemaEntry::Known() {
 	return result;
 }
 
-//! True if ENTRY tells all that a reader needs.
-static bool Usable(CatalogEntry &entry) {
-	return entry.type != CatalogType::VIEW_ENTRY || entry.Cast<OpenDuckViewEntry>().described;
+//! True if ENTRY tells all that a reader needs. Who looks for a view as such (DROP, ALTER, COMMENT) does not read it.
+static bool Usable(CatalogEntry &entry, CatalogType wanted) {
+	return entry.type != CatalogType::VIEW_ENTRY || wanted == CatalogType::VIEW_ENTRY ||
+	       entry.Cast<OpenDuckViewEntry>().described;
 }
 
 //! One relation, as the server describes it now; null if it is not there. Asks the server as long as that is needed.
 static optional_ptr<CatalogEntry> FetchRelation(ClientContext &context, OpenDuckTransaction &transaction,
-                                                CatalogSnapshot &start, const string &schema_name, const string &name) {
+                                                CatalogSnapshot &start, const string &schema_name, const string &name,
+                                                CatalogType wanted) {
 	auto &catalog = transaction.catalog;
 	auto txn = transaction.Server(context, ServerUse::STATEMENT);
 	reference<CatalogSnapshot> snapshot(start);
@@ -83,7 +85,7 @@ static optional_ptr<CatalogEntry> FetchRelation(ClientContext &context, OpenDuck
 		absorb(CatalogLoader::LoadAll(context, catalog.GetRemote(), txn, OpenDuckCatalog::SMALL_COLUMN_COUNT));
 	}
 	auto entry = find();
-	if (entry && Usable(*entry)) {
+	if (entry && Usable(*entry, wanted)) {
 		return entry;
 	}
 	if (!entry && snapshot.get().Complete()) {
@@ -93,7 +95,7 @@ static optional_ptr<CatalogEntry> FetchRelation(ClientContext &context, OpenDuck
 	try {
 		absorb(CatalogLoader::LoadRelation(context, catalog.GetRemote(), txn, schema_name, name));
 		entry = find();
-		if (entry && Usable(*entry)) {
+		if (entry && Usable(*entry, wanted)) {
 			return entry;
 		}
 	} catch (std::exception &ex) {
@@ -173,8 +175,8 @@ optional_ptr<CatalogEntry> OpenDuckSchemaEntry::LookupEntry(CatalogTransaction t
 	auto &remote_transaction = OpenDuckTransaction::Get(context, catalog);
 	remote_transaction.Touch();
 	auto entry = Find(name);
-	if (!entry || !Usable(*entry)) {
-		entry = FetchRelation(context, remote_transaction, snapshot, this->name, name);
+	if (!entry || !Usable(*entry, type)) {
+		entry = FetchRelation(context, remote_transaction, snapshot, this->name, name, type);
 	}
 	if (!entry || !rows_of_view) {
 		return entry;

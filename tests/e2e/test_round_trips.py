@@ -50,6 +50,9 @@ ALTER TABLE cloud.made ADD COLUMN b VARCHAR DEFAULT 'b'
 ALTER TABLE cloud.made RENAME TO made_again
 SELECT * FROM cloud.seen
 DROP VIEW cloud.seen
+CREATE VIEW cloud.unread AS SELECT id FROM cloud.t
+COMMENT ON VIEW cloud.unread IS 'nobody reads it'
+DROP VIEW cloud.unread
 DROP INDEX cloud.found
 DROP SCHEMA cloud.more
 DROP TABLE cloud.made_again
