@@ -4,6 +4,7 @@
 #include "openduck/pushdown.hpp"
 
 #include "duckdb/optimizer/column_binding_replacer.hpp"
+#include "duckdb/optimizer/optimizer.hpp"
 #include "duckdb/planner/binder.hpp"
 #include "duckdb/planner/expression/list.hpp"
 #include "duckdb/planner/expression_iterator.hpp"
@@ -26,6 +27,8 @@ namespace openduck {
 
 //! All conditions of a scan together; more stays local.
 static constexpr idx_t MAX_FILTER_SQL = idx_t(1) << 20;
+//! One that DuckDB could do without is not worth more.
+static constexpr idx_t MAX_OPTIONAL_SQL = idx_t(64) << 10;
 
 //===--------------------------------------------------------------------===//
 // Table filters
@@ -72,6 +75,16 @@ static FilterSql WriteIn(const InFilter &filter, const string &column, string &s
 	return FilterSql::WRITTEN;
 }
 
+//! What the TOP N that it is a bound of says now, if it says anything.
+static FilterSql WriteBound(const DynamicFilter &filter, const string &column, const LogicalType &type, string &sql) {
+	if (!filter.filter_data) {
+		return FilterSql::NOT_NEEDED;
+	}
+	auto &data = *filter.filter_data;
+	lock_guard<mutex> guard(data.lock);
+	return data.initialized ? TableFilterToSql(*data.filter, column, type, true, sql) : FilterSql::NOT_NEEDED;
+}
+
 FilterSql TableFilterToSql(const TableFilter &filter, const string &column, const LogicalType &type, bool use_optional,
                            string &sql) {
 	switch (filter.filter_type) {
@@ -111,7 +124,7 @@ FilterSql TableFilterToSql(const TableFilter &filter, const string &column, cons
 			return FilterSql::NOT_NEEDED;
 		}
 		auto written = TableFilterToSql(*child, column, type, true, sql);
-		return written == FilterSql::WRITTEN ? written : FilterSql::NOT_NEEDED;
+		return written == FilterSql::WRITTEN && sql.size() <= MAX_OPTIONAL_SQL ? written : FilterSql::NOT_NEEDED;
 	}
 	case TableFilterType::EXPRESSION_FILTER: {
 		column_writer_t writer = [&](const Expression &, string &out) {
@@ -121,9 +134,10 @@ FilterSql TableFilterToSql(const TableFilter &filter, const string &column, cons
 		auto &expression = *filter.Cast<ExpressionFilter>().expr;
 		return ExpressionToSql(expression, writer, sql) ? FilterSql::WRITTEN : FilterSql::IMPOSSIBLE;
 	}
-	case TableFilterType::BLOOM_FILTER:
 	case TableFilterType::DYNAMIC_FILTER:
-		// Hints of another operator, which checks each row again.
+		return use_optional ? WriteBound(filter.Cast<DynamicFilter>(), column, type, sql) : FilterSql::NOT_NEEDED;
+	case TableFilterType::BLOOM_FILTER:
+		// A hint of a join, which checks each row again.
 		return FilterSql::NOT_NEEDED;
 	default:
 		return FilterSql::IMPOSSIBLE;
@@ -323,7 +337,8 @@ static void VisitPlan(ClientContext &context, LogicalOperator &op, PushdownLevel
 		auto &bind = get.bind_data->Cast<RemoteScanBindData>();
 		DropSelectionHint(get);
 		bind.filters_pushed = level != PushdownLevel::OFF;
-		bind.dynamic_filters = bind.filters_pushed && !below_limit && !bind.limit.IsValid();
+		bind.awaits_bound &= bind.filters_pushed && !bind.limit.IsValid();
+		bind.dynamic_filters = bind.filters_pushed && (!below_limit || bind.awaits_bound) && !bind.limit.IsValid();
 		if (below_limit) {
 			// DuckDB 1.5.5 would leave out rows here before the LIMIT counts them.
 			get.dynamic_filters.reset();
@@ -356,6 +371,9 @@ static void OptimizeRemoteScans(OptimizerExtensionInput &input, unique_ptr<Logic
 		PushSubplans(input, plan, false);
 		PlanJoinKeys(input.context, *plan);
 		PushSubplans(input, plan, true);
+	}
+	if (level != PushdownLevel::OFF) {
+		PlanBounds(input.context, input.optimizer.binder, *plan);
 	}
 	VisitPlan(input.context, *plan, level, false, false);
 }

@@ -65,6 +65,10 @@ struct PlanPart {
 unique_ptr<LogicalOperator> ReplaceByScan(PlanPart part, RemoteScanSource source, string sql,
                                           vector<RemoteColumn> columns, idx_t rows);
 
+//! Keeps the bound of a TOP N with those scans of PLAN alone for which it is right and which start when rows have come to it, and has them
+//! wait for that: in a UNION ALL what is of this side goes first.
+void PlanBounds(ClientContext &context, Binder &binder, LogicalOperator &plan);
+
 //! Whether the server's result is exactly the one that is made here, in whatever order the rows come.
 bool IsExactAggregate(const LogicalAggregate &aggregate);
 

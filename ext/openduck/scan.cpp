@@ -406,8 +406,9 @@ TableFunction RemoteScanFunction() {
 RemoteStart RemoteScanStart(ClientContext &context, const PhysicalTableScan &scan) {
 	auto &bind = scan.bind_data->Cast<RemoteScanBindData>();
 	auto &remote = *bind.source.remote;
-	// A scan that a join will filter, or that brings rows along, is sent when these are known; now only the version is looked at.
-	auto later = (scan.dynamic_filters && bind.dynamic_filters) || !bind.key_filters.empty() || !bind.sent.empty();
+	// A scan that a join or a TOP N will filter, or that brings rows along, is sent when these are known; now only the version is looked at.
+	auto later = (scan.dynamic_filters && bind.dynamic_filters) || bind.awaits_bound || !bind.key_filters.empty() ||
+	             !bind.sent.empty();
 	if (later && bind.source.catalog_version == 0) {
 		return RemoteStart::STARTED;
 	}

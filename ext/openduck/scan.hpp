@@ -29,6 +29,8 @@ public:
 	bool filters_pushed = true;
 	//! False if a join's run-time filter must not reach below a LIMIT that lies between them.
 	bool dynamic_filters = false;
+	//! It starts when the bound of a TOP N above may be known, and is sent with it.
+	bool awaits_bound = false;
 	//! The part of its rows that FILTERS are thought to leave.
 	double selectivity = 1;
 	//! Rows of this side that the subquery reads as parameters "1", "2", ...

@@ -18,6 +18,7 @@ unique_ptr<FunctionData> RemoteScanBindData::Copy() const {
 	result->limit = limit;
 	result->filters_pushed = filters_pushed;
 	result->dynamic_filters = dynamic_filters;
+	result->awaits_bound = awaits_bound;
 	result->selectivity = selectivity;
 	result->sent = sent;
 	result->key_filters = key_filters;
