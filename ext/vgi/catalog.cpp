@@ -1,5 +1,6 @@
 #include "vgi/catalog.hpp"
 
+#include "vgi/insert.hpp"
 #include "vgi/schema.hpp"
 #include "vgi/transaction.hpp"
 
@@ -140,7 +141,7 @@ DatabaseSize VgiCatalog::GetDatabaseSize(ClientContext &context) {
 }
 
 //===--------------------------------------------------------------------===//
-// What a VGI catalog does not do
+// Writes: INSERT, and what a VGI catalog does not do
 //===--------------------------------------------------------------------===//
 void VgiCatalog::Refuse(const string &what) {
 	throw NotImplementedException("VGI catalog \"%s\" does not support %s", GetName(), what);
@@ -161,7 +162,10 @@ PhysicalOperator &VgiCatalog::PlanCreateTableAs(ClientContext &context, Physical
 
 PhysicalOperator &VgiCatalog::PlanInsert(ClientContext &context, PhysicalPlanGenerator &planner, LogicalInsert &op,
                                          optional_ptr<PhysicalOperator> plan) {
-	Refuse("INSERT");
+	if (!plan) {
+		Refuse("INSERT DEFAULT VALUES");
+	}
+	return PlanWorkerInsert(context, planner, op, *plan);
 }
 
 PhysicalOperator &VgiCatalog::PlanDelete(ClientContext &context, PhysicalPlanGenerator &planner, LogicalDelete &op,

@@ -71,6 +71,14 @@ vector<NamedValue> CallArguments(const WorkerFunction &worker, TableFunctionBind
 	return result;
 }
 
+static TableFunction MakeTableFunction(const WorkerFunction &worker, const string &name, vector<LogicalType> types) {
+	if (worker.function.type == OD_VGI_TABLE_BUFFERING_FUNCTION) {
+		return BufferedFunction(name, std::move(types));
+	}
+	return worker.TakesTable() ? TableInOutFunction(name, std::move(types), worker.function.has_finalize)
+	                           : DirectScanFunction(name, std::move(types));
+}
+
 static void AddTableFunction(const shared_ptr<WorkerFunction> &worker, TableFunctionSet &out) {
 	auto info = make_shared_ptr<WorkerTableInfo>(worker);
 	for (auto count = worker->Required(); count <= worker->parameters.size(); count++) {
@@ -79,9 +87,7 @@ static void AddTableFunction(const shared_ptr<WorkerFunction> &worker, TableFunc
 			auto &parameter = worker->parameters[i];
 			types.push_back(parameter.is_table ? LogicalType::TABLE : parameter.type);
 		}
-		auto function = worker->TakesTable()
-		                    ? TableInOutFunction(out.name, std::move(types), worker->function.has_finalize)
-		                    : DirectScanFunction(out.name, std::move(types));
+		auto function = MakeTableFunction(*worker, out.name, std::move(types));
 		function.named_parameters = worker->named;
 		if (count == worker->parameters.size()) {
 			function.varargs = worker->varargs;

@@ -3,7 +3,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "vgi/bound.hpp"
+#include "vgi/rows.hpp"
 
 #include "duckdb/function/scalar_function.hpp"
 #include "duckdb/function/table_function.hpp"
@@ -54,5 +54,32 @@ ScalarFunctionSet MakeScalarFunctions(const string &name, const vector<shared_pt
 
 //! A function over a table that is its parameter.
 TableFunction TableInOutFunction(const string &name, vector<LogicalType> parameters, bool has_finalize);
+//! The same of one that keeps all rows first. It is never run: the optimizer puts an operator there.
+TableFunction BufferedFunction(const string &name, vector<LogicalType> parameters);
+//! Puts that operator where OP is such a function's place.
+void PlanBuffered(ClientContext &context, unique_ptr<LogicalOperator> &op);
+
+//! What is bound of a function over rows.
+struct InOutBindData : public TableFunctionData {
+	shared_ptr<WorkerFunction> worker;
+	shared_ptr<BoundFunction> bound;
+	shared_ptr<RowsSchema> input;
+
+	unique_ptr<FunctionData> Copy() const override {
+		auto result = make_uniq<InOutBindData>();
+		result->worker = worker;
+		result->bound = bound;
+		result->input = input;
+		return std::move(result);
+	}
+	bool Equals(const FunctionData &other) const override {
+		return bound == other.Cast<InOutBindData>().bound;
+	}
+	bool SupportStatementCache() const override {
+		return false;
+	}
+};
+unique_ptr<FunctionData> BindInOut(ClientContext &context, TableFunctionBindInput &input, vector<LogicalType> &types,
+                                   vector<string> &names);
 
 } // namespace vgi

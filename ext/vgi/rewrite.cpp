@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #include "vgi/branches.hpp"
 #include "vgi/event.hpp"
+#include "vgi/functions.hpp"
 #include "vgi/scan.hpp"
 
 #include "duckdb/main/config.hpp"
@@ -68,7 +69,7 @@ TableFunction BranchesFunction(const VgiTableEntry &table) {
 		// What has a row id is a base table to DuckDB's binder.
 		function.get_bind_info = BranchesBindInfo;
 	}
-	function.verify_serialization = false;
+	RefuseCopies(function);
 	return function;
 }
 
@@ -169,6 +170,23 @@ static unique_ptr<Expression> ArmColumn(ClientContext &context, Binder &binder, 
 	                                  : std::move(result);
 }
 
+//! ARM is all of TABLE: what is said of the table's columns is said of its.
+static void GiveEstimates(VgiTableEntry &table, const BoundArm &arm, const vector<od_column_plan> &columns) {
+	if (!arm.is_worker || !table.HasEstimates()) {
+		return;
+	}
+	vector<string> names(arm.names.size());
+	for (idx_t i = 0; i < columns.size(); i++) {
+		// What is cast has another order, and other numbers.
+		if (columns[i].way == OD_COLUMN_AS_IT_IS) {
+			names[columns[i].source] = table.ToldColumns()[i].name;
+		}
+	}
+	ReplaceEstimates(
+	    arm.plan->Cast<LogicalGet>(), [&table](ClientContext &context) { return table.Estimates(context); },
+	    std::move(names));
+}
+
 //! One branch: its rows, those that the filter leaves, and of them the columns that GET has.
 static unique_ptr<LogicalOperator> PlanArm(ClientContext &context, Binder &parent, LogicalGet &get,
                                            VgiTableEntry &table, const od_vgi_branch &branch, idx_t projection_index,
@@ -176,6 +194,9 @@ static unique_ptr<LogicalOperator> PlanArm(ClientContext &context, Binder &paren
 	auto binder = Binder::CreateBinder(context, &parent);
 	auto arm = BindArm(context, *binder, table, branch);
 	auto columns = PlanColumns(table, arm, only_arm);
+	if (only_arm) {
+		GiveEstimates(table, arm, columns);
+	}
 	auto plan = std::move(arm.plan);
 	if (branch.filter.data) {
 		auto shown = table.schema.name + "." + table.name;
@@ -223,8 +244,27 @@ static void RewritePlan(ClientContext &context, Binder &binder, unique_ptr<Logic
 	for (auto &child : op->children) {
 		RewritePlan(context, binder, child);
 	}
+	PlanBuffered(context, op);
 	if (IsBranchesScan(*op)) {
 		op = PlanBranches(context, binder, op->Cast<LogicalGet>());
+	}
+}
+
+static idx_t CountScans(const LogicalOperator &op) {
+	idx_t result = op.type == LogicalOperatorType::LOGICAL_GET ? 1 : 0;
+	for (auto &child : op.children) {
+		result += CountScans(*child);
+	}
+	return result;
+}
+
+//! Where rows of several places meet, it counts how many each has.
+static void WantEstimatesBelow(LogicalOperator &op) {
+	if (op.type == LogicalOperatorType::LOGICAL_GET) {
+		WantEstimates(op.Cast<LogicalGet>());
+	}
+	for (auto &child : op.children) {
+		WantEstimatesBelow(*child);
 	}
 }
 
@@ -271,6 +311,9 @@ static void AfterOptimizer(OptimizerExtensionInput &, unique_ptr<LogicalOperator
 static void Rewrite(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan) {
 	CheckRequiredFilters(*plan);
 	RewritePlan(input.context, input.optimizer.binder, plan);
+	if (CountScans(*plan) > 1) {
+		WantEstimatesBelow(*plan);
+	}
 }
 
 void RegisterBranches(ExtensionLoader &loader) {

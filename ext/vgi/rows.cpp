@@ -40,6 +40,11 @@ bool RowsStream::Put(DataChunk &rows, bool again) {
 	return more;
 }
 
+void RowsStream::Finish() {
+	od_error err = {};
+	ThrowIfFailed(od_vgi_scan_finish(scan, &err), err);
+}
+
 void RowsStream::Finalize() {
 	od_vgi_scan *kept = nullptr;
 	od_error err = {};

@@ -35,6 +35,8 @@ public:
 
 	//! Sends ROWS, or asks for more of them (AGAIN); true: there is more still.
 	bool Put(DataChunk &rows, bool again);
+	//! No rows follow, and nothing was kept; throws what the worker says at the end.
+	void Finish();
 	//! No rows follow: what the function kept comes as batches.
 	void Finalize();
 	//! After Finalize: the next batch; false at the end.

@@ -147,6 +147,10 @@ void AddScalarFunction(const shared_ptr<WorkerFunction> &worker, ScalarFunctionS
 		function.SetNullHandling(FunctionNullHandling::SPECIAL_HANDLING);
 	}
 	function.SetFallible();
+	function.SetSerializeCallback(
+	    [](Serializer &, const optional_ptr<FunctionData>, const ScalarFunction &) { RefuseToWrite(); });
+	function.SetDeserializeCallback(
+	    [](Deserializer &, ScalarFunction &) -> unique_ptr<FunctionData> { RefuseToWrite(); });
 	function.SetExtraFunctionInfo(make_shared_ptr<WorkerScalarInfo>(worker));
 	out.AddFunction(std::move(function));
 }

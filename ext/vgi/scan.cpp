@@ -1,5 +1,6 @@
 #include "vgi/scan.hpp"
 
+#include "vgi/estimates.hpp"
 #include "vgi/functions.hpp"
 #include "vgi/pushdown.hpp"
 #include "vgi/streams.hpp"
@@ -18,12 +19,13 @@ namespace {
 
 class ScanBindData : public TableFunctionData {
 public:
-	ScanBindData(VgiCatalog &catalog, shared_ptr<BoundFunction> function_p)
-	    : catalog(catalog), function(std::move(function_p)) {
+	ScanBindData(VgiCatalog &catalog, shared_ptr<BoundFunction> function_p, shared_ptr<ScanEstimates> estimates_p)
+	    : catalog(catalog), function(std::move(function_p)), estimates(std::move(estimates_p)) {
 	}
 
 	VgiCatalog &catalog;
 	shared_ptr<BoundFunction> function;
+	shared_ptr<ScanEstimates> estimates;
 	string name;
 	ArrowTableSchema columns;
 	//! The names and types of COLUMNS.
@@ -41,7 +43,7 @@ public:
 	optional_idx rows;
 
 	unique_ptr<FunctionData> Copy() const override {
-		auto result = make_uniq<ScanBindData>(catalog, function);
+		auto result = make_uniq<ScanBindData>(catalog, function, estimates);
 		result->name = name;
 		result->columns = columns;
 		result->names = names;
@@ -221,9 +223,24 @@ OperatorPartitionData GetPartitionData(ClientContext &, TableFunctionGetPartitio
 	return OperatorPartitionData(input.local_state->Cast<ScanLocalState>().arrow.batch_index);
 }
 
-unique_ptr<NodeStatistics> Cardinality(ClientContext &, const FunctionData *bind_p) {
+//! Of the rows those that come, as far as that can be guessed.
+unique_ptr<NodeStatistics> Cardinality(ClientContext &context, const FunctionData *bind_p) {
 	auto &bind = bind_p->Cast<ScanBindData>();
-	return bind.rows.IsValid() ? make_uniq<NodeStatistics>(bind.rows.GetIndex()) : make_uniq<NodeStatistics>();
+	if (!bind.rows.IsValid()) {
+		return make_uniq<NodeStatistics>();
+	}
+	auto rows = double(bind.rows.GetIndex());
+	for (auto &filter : bind.filters) {
+		rows *= EstimateSelectivity(*filter, bind.estimates->Get(context), bind.function->Schema());
+	}
+	auto least = MinValue<idx_t>(bind.rows.GetIndex(), 1);
+	return make_uniq<NodeStatistics>(MaxValue(least, MinValue(bind.rows.GetIndex(), idx_t(rows))));
+}
+
+unique_ptr<BaseStatistics> ColumnStatistics(ClientContext &context, const FunctionData *bind_p, column_t column) {
+	auto &bind = bind_p->Cast<ScanBindData>();
+	auto &known = bind.estimates->Get(context);
+	return column < known.size() ? ToStatistics(known[column], bind.types[column], bind.rows) : nullptr;
 }
 
 void PushFilters(ClientContext &context, LogicalGet &get, FunctionData *bind_p,
@@ -275,9 +292,10 @@ TableFunction ScanFunction() {
 	function.projection_pushdown = true;
 	function.pushdown_complex_filter = PushFilters;
 	function.cardinality = Cardinality;
+	function.statistics = ColumnStatistics;
 	function.to_string = ToText;
 	function.get_partition_data = GetPartitionData;
-	function.verify_serialization = false;
+	RefuseCopies(function);
 	return function;
 }
 
@@ -303,10 +321,53 @@ static optional_idx AskCardinality(ClientContext &context, VgiCatalog &catalog, 
 	return number.known && number.value >= 0 ? optional_idx(idx_t(number.value)) : optional_idx();
 }
 
+static vector<ColumnEstimate> InPlace(NamedEstimates named, const vector<string> &names) {
+	vector<ColumnEstimate> result(names.size());
+	for (idx_t i = 0; i < names.size(); i++) {
+		auto found = named.find(names[i]);
+		if (found != named.end()) {
+			result[i] = found->second;
+		}
+	}
+	return result;
+}
+
+static vector<ColumnEstimate> AskEstimates(ClientContext &context, VgiCatalog &catalog, const BoundFunction &function) {
+	auto call = VgiTransaction::Get(context, catalog).Call(context);
+	Answer<od_vgi_statistics> told;
+	od_error err = {};
+	auto code = od_vgi_bound_statistics(function.remote->Handle(), &call, function.bound, &told.data, &err);
+	if (code == OD_E_UNKNOWN) {
+		return {}; // the worker's own code failed: it could only have helped
+	}
+	ThrowIfFailed(code, err);
+	vector<string> names;
+	for (int64_t i = 0; i < function.Schema().n_children; i++) {
+		names.emplace_back(function.Schema().children[i]->name);
+	}
+	return InPlace(ReadEstimates(told.data), names);
+}
+
+void WantEstimates(LogicalGet &get) {
+	if (get.function.function == Execute) {
+		get.bind_data->Cast<ScanBindData>().estimates->Want();
+	}
+}
+
+void ReplaceEstimates(LogicalGet &get, std::function<NamedEstimates(ClientContext &)> source, vector<string> names) {
+	auto &bind = get.bind_data->Cast<ScanBindData>();
+	bind.estimates->Replace([source = std::move(source), names = std::move(names)](ClientContext &context) {
+		return InPlace(source(context), names);
+	});
+}
+
 static unique_ptr<FunctionData> BindScan(ClientContext &context, const FunctionCall &call, optional_idx rows,
                                          vector<LogicalType> &types, vector<string> &names) {
 	auto bound = BindAtWorker(context, call);
-	auto data = make_uniq<ScanBindData>(call.catalog, bound);
+	auto &catalog = call.catalog;
+	auto estimates = make_shared_ptr<ScanEstimates>(
+	    [&catalog, bound](ClientContext &context) { return AskEstimates(context, catalog, *bound); });
+	auto data = make_uniq<ScanBindData>(catalog, bound, std::move(estimates));
 	data->name = call.schema + "." + Text(call.function.name);
 	data->projects = call.function.projection_pushdown;
 	data->filters_told = call.function.filter_pushdown;

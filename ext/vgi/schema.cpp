@@ -103,7 +103,7 @@ void VgiSchemaEntry::LoadTables(ClientContext &context, const od_vgi_context &ca
 	od_error err = {};
 	ThrowIfFailed(od_vgi_list_tables(Owner().Remote()->Handle(), &call, name.c_str(), &listed.data, &err), err);
 	for (idx_t i = 0; i < listed->count; i++) {
-		Add(out, VgiTableEntry::Make(context, *this, listed->items[i]));
+		Add(out, VgiTableEntry::Make(context, *this, listed->items[i], VgiTableEntry::Version()));
 	}
 }
 
@@ -134,7 +134,8 @@ void VgiSchemaEntry::LoadMacros(ClientContext &context, const od_vgi_context &ca
 //! Functions over rows that DuckDB has no way to call.
 static bool IsCallable(const WorkerFunction &worker) {
 	auto type = worker.function.type;
-	return type == OD_VGI_TABLE_FUNCTION && !worker.function.input_from_args;
+	return (type == OD_VGI_TABLE_FUNCTION || (type == OD_VGI_TABLE_BUFFERING_FUNCTION && worker.TakesTable())) &&
+	       !worker.function.input_from_args;
 }
 
 void VgiSchemaEntry::LoadFunctions(ClientContext &context, const od_vgi_context &call, bool table, EntryMap &out) {

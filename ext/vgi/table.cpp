@@ -5,6 +5,9 @@
 #include "vgi/transaction.hpp"
 
 #include "duckdb/function/table/arrow.hpp"
+#include "duckdb/parser/expression/constant_expression.hpp"
+#include "duckdb/parser/expression/function_expression.hpp"
+#include "duckdb/parser/parser.hpp"
 #include "duckdb/parser/constraints/not_null_constraint.hpp"
 #include "duckdb/planner/tableref/bound_at_clause.hpp"
 #include "duckdb/parser/constraints/unique_constraint.hpp"
@@ -12,6 +15,7 @@
 #include "duckdb/storage/table_storage_info.hpp"
 
 extern "C" {
+#include "arrow/ipc_read.h"
 #include "vgi/branch.h"
 }
 
@@ -53,8 +57,28 @@ static void AddConstraints(CreateTableInfo &info, const od_vgi_table &table, con
 	}
 }
 
-unique_ptr<VgiTableEntry> VgiTableEntry::Make(ClientContext &context, VgiSchemaEntry &schema,
-                                              const od_vgi_table &table) {
+//! What a column is where an INSERT leaves it out. One that is no SQL is an error there, and nowhere else.
+static void AddDefault(ColumnDefinition &column, const ArrowSchema &told, const string &table) {
+	auto sql = od_schema_metadata(&told, "default");
+	if (!sql.data) {
+		return;
+	}
+	try {
+		auto parsed = Parser::ParseExpressionList(Text(sql));
+		if (parsed.size() == 1) {
+			column.SetDefaultValue(std::move(parsed[0]));
+			return;
+		}
+	} catch (ParserException &) { // said when it is needed
+	}
+	vector<unique_ptr<ParsedExpression>> message;
+	message.push_back(make_uniq<ConstantExpression>(
+	    Value("the worker's default of column \"" + column.Name() + "\" of \"" + table + "\" is no SQL expression")));
+	column.SetDefaultValue(make_uniq<FunctionExpression>("error", std::move(message)));
+}
+
+unique_ptr<VgiTableEntry> VgiTableEntry::Make(ClientContext &context, VgiSchemaEntry &schema, const od_vgi_table &table,
+                                              Version version) {
 	CreateTableInfo info(schema, Text(table.name));
 	ArrowTableSchema columns;
 	ArrowTableFunction::PopulateArrowTableSchema(context, columns, table.columns);
@@ -62,7 +86,9 @@ unique_ptr<VgiTableEntry> VgiTableEntry::Make(ClientContext &context, VgiSchemaE
 	auto &types = columns.GetTypes();
 	for (idx_t i = 0; i < names.size(); i++) {
 		if (int64_t(i) != table.row_id) {
-			info.columns.AddColumn(ColumnDefinition(names[i], types[i]));
+			ColumnDefinition column(names[i], types[i]);
+			AddDefault(column, *table.columns.children[i], info.table);
+			info.columns.AddColumn(std::move(column));
 		}
 	}
 	if (info.columns.empty()) {
@@ -79,12 +105,19 @@ unique_ptr<VgiTableEntry> VgiTableEntry::Make(ClientContext &context, VgiSchemaE
 	auto &estimate = table.cardinality_estimate.known ? table.cardinality_estimate : table.cardinality_max;
 	auto result = make_uniq<VgiTableEntry>(
 	    schema, info, estimate.known && estimate.value >= 0 ? optional_idx(idx_t(estimate.value)) : optional_idx());
+	result->version = std::move(version);
+	result->can_insert = table.supports_insert;
 	for (idx_t i = 0; i < names.size(); i++) {
 		result->told.push_back({names[i], types[i]});
 	}
 	if (table.row_id >= 0) {
 		result->row_id = idx_t(table.row_id);
 	}
+	if (table.statistics.count > 0) {
+		result->estimates = make_uniq<NamedEstimates>(ReadEstimates(table.statistics));
+	}
+	// Those that are asked for are the present's.
+	result->has_estimates = result->estimates || (table.supports_column_statistics && result->version.unit.empty());
 	for (idx_t i = 0; i < table.required_filter_count; i++) {
 		result->required_filters.push_back(Texts(table.required_filters[i]));
 	}
@@ -123,8 +156,7 @@ unique_ptr<VgiTableEntry> VgiTableEntry::Ask(ClientContext &context, VgiSchemaEn
 	if (found.count == 0) {
 		return nullptr;
 	}
-	auto result = Make(context, schema, found.items[0]);
-	result->version = version;
+	auto result = Make(context, schema, found.items[0], version);
 	if (found.items[0].has_scan_function) {
 		result->function_branch.kind = OD_VGI_BRANCH_FUNCTION;
 		result->function_branch.call = found.items[0].scan_function;
@@ -205,8 +237,24 @@ TableFunction VgiTableEntry::GetScanFunction(ClientContext &context, unique_ptr<
 	return MakeScan(context, bind_data);
 }
 
+NamedEstimates VgiTableEntry::Estimates(ClientContext &context) {
+	auto call = VgiTransaction::Get(context, catalog).Call(context);
+	lock_guard<mutex> guard(estimates_lock);
+	if (!estimates) {
+		Answer<od_vgi_statistics> answer;
+		od_error err = {};
+		auto code = od_vgi_get_table_statistics(Schema().Owner().Remote()->Handle(), &call, schema.name.c_str(),
+		                                        name.c_str(), &answer.data, &err);
+		if (code != OD_E_UNKNOWN) { // its own code failed: it could only have helped
+			ThrowIfFailed(code, err);
+		}
+		estimates = make_uniq<NamedEstimates>(ReadEstimates(answer.data));
+	}
+	return *estimates;
+}
+
 unique_ptr<BaseStatistics> VgiTableEntry::GetStatistics(ClientContext &context, column_t column_id) {
-	return nullptr;
+	return nullptr; // the scan that the optimizer puts in its place has them
 }
 
 TableStorageInfo VgiTableEntry::GetStorageInfo(ClientContext &context) {

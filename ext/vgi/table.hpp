@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "vgi/estimates.hpp"
 #include "vgi/schema.hpp"
 
 #include "duckdb/catalog/catalog_entry/table_catalog_entry.hpp"
@@ -21,8 +22,9 @@ public:
 	//! The table at VERSION, or null if the worker has none; asks it.
 	static unique_ptr<VgiTableEntry> Ask(ClientContext &context, VgiSchemaEntry &schema, const string &name,
 	                                     const Version &version);
-	//! Throws if the worker's description makes no table.
-	static unique_ptr<VgiTableEntry> Make(ClientContext &context, VgiSchemaEntry &schema, const od_vgi_table &table);
+	//! TABLE at VERSION. Throws if the worker's description makes no table.
+	static unique_ptr<VgiTableEntry> Make(ClientContext &context, VgiSchemaEntry &schema, const od_vgi_table &table,
+	                                      Version version);
 
 	//! A column as the worker tells it: of the table, or its row id.
 	struct ToldColumn {
@@ -37,6 +39,10 @@ public:
 	}
 	//! The branches as the worker tells them now; checked to make sense.
 	void GetBranches(ClientContext &context, Answer<od_vgi_branches> &out);
+	//! The worker says that rows can be inserted.
+	bool CanInsert() const {
+		return can_insert;
+	}
 	optional_idx EstimatedRows() const {
 		return estimated_rows;
 	}
@@ -44,6 +50,12 @@ public:
 	const vector<vector<string>> &RequiredFilters() const {
 		return required_filters;
 	}
+	//! The worker says something of the columns' values, beside what their function says.
+	bool HasEstimates() const {
+		return has_estimates;
+	}
+	//! That, asked for once if it was not told with the table. Thread: any.
+	NamedEstimates Estimates(ClientContext &context);
 	const vector<ToldColumn> &ToldColumns() const {
 		return told;
 	}
@@ -70,6 +82,10 @@ private:
 
 	const optional_idx estimated_rows;
 	vector<vector<string>> required_filters;
+	bool can_insert = false;
+	mutex estimates_lock; //!< guards what follows, also while it is asked for
+	unique_ptr<NamedEstimates> estimates;
+	bool has_estimates = false;
 	vector<ToldColumn> told;
 	optional_idx row_id; //!< in TOLD
 	Version version;

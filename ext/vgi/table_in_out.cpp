@@ -6,26 +6,6 @@ namespace vgi {
 
 namespace {
 
-struct InOutBindData : public TableFunctionData {
-	shared_ptr<WorkerFunction> worker;
-	shared_ptr<BoundFunction> bound;
-	shared_ptr<RowsSchema> input;
-
-	unique_ptr<FunctionData> Copy() const override {
-		auto result = make_uniq<InOutBindData>();
-		result->worker = worker;
-		result->bound = bound;
-		result->input = input;
-		return std::move(result);
-	}
-	bool Equals(const FunctionData &other) const override {
-		return bound == other.Cast<InOutBindData>().bound;
-	}
-	bool SupportStatementCache() const override {
-		return false;
-	}
-};
-
 //! One thread's rows in and out: a stream of its own, begun with its first row.
 struct InOutState : public LocalTableFunctionState {
 	InOutState(ClientContext &context, const InOutBindData &bind) : arrow(make_uniq<ArrowArrayWrapper>(), context) {
@@ -55,31 +35,6 @@ struct InOutState : public LocalTableFunctionState {
 	bool rows_are_in = false;
 	bool finalized = false;
 };
-
-unique_ptr<FunctionData> BindInOut(ClientContext &context, TableFunctionBindInput &input, vector<LogicalType> &types,
-                                   vector<string> &names) {
-	auto result = make_uniq<InOutBindData>();
-	result->worker = input.info->Cast<WorkerTableInfo>().worker;
-	auto &worker = *result->worker;
-	if (input.input_table_types.empty()) {
-		throw BinderException("VGI function \"%s\" takes a table: %s((SELECT ...))", Text(worker.function.name),
-		                      Text(worker.function.name));
-	}
-	FunctionCall call(worker.catalog, worker.function, worker.schema);
-	call.arguments = CallArguments(worker, input);
-	result->input = make_shared_ptr<RowsSchema>(context, input.input_table_types, input.input_table_names);
-	call.input = &result->input->Get();
-	result->bound = BindAtWorker(context, call);
-	ArrowTableSchema columns;
-	ArrowTableFunction::PopulateArrowTableSchema(context, columns, result->bound->Schema());
-	names = columns.GetNames();
-	types = columns.GetTypes();
-	if (names.empty()) {
-		throw IOException("VGI function \"%s\" of \"%s\" has no columns", Text(worker.function.name),
-		                  worker.catalog.GetName());
-	}
-	return std::move(result);
-}
 
 unique_ptr<LocalTableFunctionState> InitInOut(ExecutionContext &context, TableFunctionInitInput &input,
                                               GlobalTableFunctionState *) {
@@ -134,11 +89,36 @@ OperatorFinalizeResultType FinishInOut(ExecutionContext &, TableFunctionInput &d
 
 } // namespace
 
+unique_ptr<FunctionData> BindInOut(ClientContext &context, TableFunctionBindInput &input, vector<LogicalType> &types,
+                                   vector<string> &names) {
+	auto result = make_uniq<InOutBindData>();
+	result->worker = input.info->Cast<WorkerTableInfo>().worker;
+	auto &worker = *result->worker;
+	if (input.input_table_types.empty()) {
+		throw BinderException("VGI function \"%s\" takes a table: %s((SELECT ...))", Text(worker.function.name),
+		                      Text(worker.function.name));
+	}
+	FunctionCall call(worker.catalog, worker.function, worker.schema);
+	call.arguments = CallArguments(worker, input);
+	result->input = make_shared_ptr<RowsSchema>(context, input.input_table_types, input.input_table_names);
+	call.input = &result->input->Get();
+	result->bound = BindAtWorker(context, call);
+	ArrowTableSchema columns;
+	ArrowTableFunction::PopulateArrowTableSchema(context, columns, result->bound->Schema());
+	names = columns.GetNames();
+	types = columns.GetTypes();
+	if (names.empty()) {
+		throw IOException("VGI function \"%s\" of \"%s\" has no columns", Text(worker.function.name),
+		                  worker.catalog.GetName());
+	}
+	return std::move(result);
+}
+
 TableFunction TableInOutFunction(const string &name, vector<LogicalType> parameters, bool has_finalize) {
 	TableFunction function(name, std::move(parameters), nullptr, BindInOut, nullptr, InitInOut);
 	function.in_out_function = RunInOut;
 	function.in_out_function_final = has_finalize ? FinishInOut : nullptr;
-	function.verify_serialization = false;
+	RefuseCopies(function);
 	return function;
 }
 

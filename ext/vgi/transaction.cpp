@@ -60,7 +60,7 @@ void VgiTransaction::Rollback() {
 	if (worker_transaction.empty()) {
 		return;
 	}
-	// A worker that cannot be told has nothing to keep either: nothing was written.
+	// A worker that cannot be told ends it as it ends what nobody commits.
 	auto call = catalog.Remote()->Quiet(worker_transaction);
 	od_error err = {};
 	(void)(od_vgi_rollback(catalog.Remote()->Handle(), &call, &err) == OD_OK);

@@ -307,3 +307,45 @@ od_cell od_cell_value(od_cell item)
 {
     return child_at(item, 1);
 }
+
+od_cell od_cell_union(od_cell cell)
+{
+    const struct ArrowArrayView *view = cell.view;
+    const struct ArrowSchema *field = cell.field;
+
+    if (view == NULL ||
+        (view->storage_type != NANOARROW_TYPE_SPARSE_UNION && view->storage_type != NANOARROW_TYPE_DENSE_UNION))
+        return (od_cell){0};
+    if (ArrowArrayViewUnionTypeId(view, cell.at) < 0)
+        return (od_cell){0};
+    int8_t i = ArrowArrayViewUnionChildIndex(view, cell.at);
+    int64_t at = ArrowArrayViewUnionChildOffset(view, cell.at);
+    if (i < 0 || i >= view->n_children || at < 0 || at >= view->children[i]->length)
+        return (od_cell){0};
+    return cell_of(view->children[i], field->children[i], at);
+}
+
+bool od_cell_double(od_cell cell, double *out, const char **format)
+{
+    const struct ArrowArrayView *view = cell.view;
+
+    if (view == NULL || view->dictionary != NULL)
+        return false;
+    switch (view->storage_type) {
+    case NANOARROW_TYPE_INT8:
+    case NANOARROW_TYPE_INT16:
+    case NANOARROW_TYPE_INT32:
+    case NANOARROW_TYPE_INT64:
+    case NANOARROW_TYPE_UINT8:
+    case NANOARROW_TYPE_UINT16:
+    case NANOARROW_TYPE_UINT32:
+    case NANOARROW_TYPE_UINT64:
+    case NANOARROW_TYPE_FLOAT:
+    case NANOARROW_TYPE_DOUBLE:
+        *out = ArrowArrayViewGetDoubleUnsafe(view, cell.at);
+        *format = ((const struct ArrowSchema *)cell.field)->format;
+        return true;
+    default:
+        return false;
+    }
+}

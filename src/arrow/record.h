@@ -44,6 +44,11 @@ OD_MUST_CHECK od_code od_cell_bool(od_cell cell, bool *out, od_error *err);
 OD_MUST_CHECK od_code od_cell_count(od_cell cell, int64_t *out, od_error *err); /* of a list's or map's items */
 od_cell od_cell_item(od_cell cell, int64_t i);                                  /* I is below od_cell_count */
 od_cell od_cell_child(od_cell cell, const char *name);                          /* of a struct */
+od_cell
+od_cell_union(od_cell cell); /* of a union: the value that it is, of whatever type; absent where it names none */
+/* The value as a number, as near as a double comes to it: of integers, floats, dates and times as their integers.
+ * FORMAT: as of the C data interface, as long as the record. False: absent, or another type. */
+bool od_cell_double(od_cell cell, double *out, const char **format);
 /* Of a map's item, whatever the two are called. */
 od_cell od_cell_key(od_cell item);
 od_cell od_cell_value(od_cell item);

@@ -84,9 +84,17 @@ typedef struct {
 
 OD_MUST_CHECK od_code od_vgi_get_table(od_vgi *vgi, const od_vgi_context *context, const od_vgi_table_ref *table,
                                        od_vgi_tables *out, od_error *err);
+/* None: the worker has none. */
+OD_MUST_CHECK od_code od_vgi_get_table_statistics(od_vgi *vgi, const od_vgi_context *context, const char *schema,
+                                                  const char *table, od_vgi_statistics *out, od_error *err);
 /* A worker that has no branches is asked for its one function instead, and so from then on. */
 OD_MUST_CHECK od_code od_vgi_get_branches(od_vgi *vgi, const od_vgi_context *context, const od_vgi_table_ref *table,
                                           od_vgi_branches *out, od_error *err);
+
+/* The function that takes rows for TABLE. BRANCH: of a table of several branches the function of the writable one; NULL: it has one. */
+OD_MUST_CHECK od_code od_vgi_get_insert_function(od_vgi *vgi, const od_vgi_context *context, const char *schema,
+                                                 const char *table, const char *branch, od_vgi_write_function *out,
+                                                 od_error *err);
 
 /* ---- a function of the worker's, bound ---- */
 
@@ -117,6 +125,9 @@ const od_vgi_secret_need *od_vgi_bound_secrets(const od_vgi_bound *bound);
 /* Unknown where the worker does not tell. */
 OD_MUST_CHECK od_code od_vgi_bound_cardinality(od_vgi *vgi, const od_vgi_context *context, const od_vgi_bound *bound,
                                                od_vgi_number *estimate, od_vgi_number *max, od_error *err);
+/* Of the columns of the bound schema. None: the worker has none. */
+OD_MUST_CHECK od_code od_vgi_bound_statistics(od_vgi *vgi, const od_vgi_context *context, const od_vgi_bound *bound,
+                                              od_vgi_statistics *out, od_error *err);
 
 /* ---- rows ---- */
 
@@ -182,10 +193,35 @@ OD_MUST_CHECK od_code od_vgi_scan_next(od_vgi_scan *scan, struct ArrowArray *out
  * release is NULL if that is none. *MORE: there is more of these rows; put the very same again, with AGAIN. */
 OD_MUST_CHECK od_code od_vgi_scan_put(od_vgi_scan *scan, struct ArrowArray *rows, bool again, struct ArrowArray *out,
                                       bool *more, od_error *err);
+/* The end of what goes into a function over rows that keeps nothing: OD_OK, the worker has done with all of it. SCAN can then only be
+ * closed. Without it, closing cares for nothing that the worker says at the end. */
+OD_MUST_CHECK od_code od_vgi_scan_finish(od_vgi_scan *scan, od_error *err);
 /* The end of what goes into a streaming function: OUT is a scan of what it has kept. SCAN can then only be closed. */
 OD_MUST_CHECK od_code od_vgi_scan_finalize(od_vgi_scan *scan, od_vgi_scan **out, od_error *err);
 /* What is not read to its end is cancelled, briefly; then the session is free again, or ended. NULL allowed. */
 void od_vgi_scan_close(od_vgi_scan *scan);
+
+/* ---- functions that keep all rows ----
+ *
+ * A function of type TABLE_BUFFERING takes rows in any number of calls, and gives its own when it has all of them: put, then combine once,
+ * then a scan for each part of what it has. Put: one thread at a time. */
+
+typedef struct od_vgi_buffered od_vgi_buffered;
+
+/* FUNCTION of SCHEMA (NULL: not told), bound as BOUND with the schema of what goes in. Of the context all is copied but the interrupt, which
+ * lasts as long as this. */
+OD_MUST_CHECK od_code od_vgi_buffered_open(od_vgi *vgi, const od_vgi_context *context, const od_vgi_bound *bound,
+                                           const char *function, const char *schema, od_vgi_buffered **out,
+                                           od_error *err);
+/* ROWS (taken, also on failure) of the schema INPUT. */
+OD_MUST_CHECK od_code od_vgi_buffered_put(od_vgi_buffered *buffered, const struct ArrowSchema *input,
+                                          struct ArrowArray *rows, od_error *err);
+/* No rows follow. *PARTS: how many scans there are of what it makes of them. */
+OD_MUST_CHECK od_code od_vgi_buffered_combine(od_vgi_buffered *buffered, size_t *parts, od_error *err);
+/* PART is below the number of parts. */
+OD_MUST_CHECK od_code od_vgi_buffered_scan(od_vgi_buffered *buffered, size_t part, od_vgi_scan **out, od_error *err);
+/* The worker lets go of what it keeps, if it can be told. Its scans are closed before. NULL allowed. */
+void od_vgi_buffered_close(od_vgi_buffered *buffered);
 
 /* ---- secrets ----
  *

@@ -128,6 +128,21 @@ typedef struct {
     od_slice referenced_table;
 } od_vgi_foreign_key;
 
+/* What a worker says of a column's values. Its word alone: it may be old or wrong, and no answer may rest on it. */
+typedef struct {
+    od_slice column;
+    od_vgi_number distinct_count;
+    bool has_range; /* of numbers, dates and times, as the integers that Arrow has for them */
+    double min, max;
+    od_slice format; /* of both, as of the C data interface */
+} od_vgi_column_statistics;
+
+typedef struct {
+    od_vgi_answer *answer; /* NULL of a table's own: the table's answer has them */
+    size_t count;
+    od_vgi_column_statistics *items;
+} od_vgi_statistics;
+
 typedef struct {
     od_slice name, comment, schema; /* SCHEMA: the last of its path */
     od_vgi_pairs tags;
@@ -138,7 +153,8 @@ typedef struct {
     od_vgi_columns *unique, *primary_keys;
     od_vgi_foreign_key *foreign_keys;
     od_vgi_texts checks;
-    bool supports_column_statistics;
+    bool supports_column_statistics; /* they can be asked for, where they are not told */
+    od_vgi_statistics statistics;    /* told with the table */
     bool supports_insert, supports_update, supports_delete;
     bool has_scan_function;
     od_vgi_scan_function scan_function; /* told with the table: saves a call */
@@ -199,6 +215,12 @@ typedef struct {
     od_vgi_texts required_extensions;
     bool by_function; /* the worker knows no branches: the one there is came from catalog_table_scan_function_get */
 } od_vgi_branches;
+
+/* What rows go into that are written to a table: a function over rows. */
+typedef struct {
+    od_vgi_answer *answer;
+    od_vgi_scan_function call;
+} od_vgi_write_function;
 
 /* ---- functions ---- */
 

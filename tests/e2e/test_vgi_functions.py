@@ -116,3 +116,25 @@ def test_a_scalar_function_that_goes_wrong_is_an_error(con, tmp_path, fault, tex
     assert rows(con, "SELECT sum(ex.good(range)) FROM range(5)") == [(10,)]
     refused(con, "SELECT ex.bad(range) FROM range(5)", text)
     assert rows(con, "SELECT sum(ex.good(range)) FROM range(5)") == [(10,)]
+
+
+def test_functions_that_keep_all_rows_give_theirs_at_the_end(ex):
+    assert rows(ex, "FROM ex.buffer_input((SELECT range AS n FROM range(5)))") == [(i,) for i in range(5)]
+    sql = "SELECT count(*), sum(n), max(s) FROM ex.buffer_input((SELECT range AS n, 'x' AS s FROM range(10000)))"
+    assert rows(ex, sql) == [(10000, 49995000, "x")]
+    assert rows(ex, "FROM ex.sum_all_columns((SELECT range AS a, range * 2 AS b FROM range(5000)))") == [
+        (12497500, 24995000)
+    ]
+    # None, conditions and columns of what comes, a worker that counts its batches, and what is told of it.
+    assert one(ex, "SELECT count(*) FROM ex.buffer_input((SELECT 1 AS n WHERE false))") == 0
+    some = "FROM ex.buffer_input((SELECT range AS n, range * 2 AS m FROM range(10)))"
+    assert rows(ex, "SELECT m FROM (%s) WHERE n > 7 ORDER BY m" % some) == [(16,), (18,)]
+    assert one(ex, "SELECT count(*) FROM ex.batch_index_buffer_input((SELECT range AS n FROM range(10000)))") == 10000
+    assert rows(ex, "SELECT a.n, b.m FROM (%s) a JOIN (%s) b ON a.n = b.m ORDER BY ALL" % (some, some)) == [
+        (i, i) for i in range(0, 10, 2)
+    ]
+    assert "VGI_BUFFERED" in rows(ex, "EXPLAIN " + some)[0][1]
+    for i in range(2):
+        assert one(ex, "SELECT sum(n) FROM ex.buffer_input((SELECT range + %d AS n FROM range(3)))" % i) == 3 + 3 * i
+    refused(ex, "SELECT 1 FROM range(3) r(i), LATERAL (FROM ex.buffer_input((SELECT r.i AS n)))", "keeps all rows")
+    refused(ex, "FROM ex.buffer_input((SELECT error('stop') AS n))", "stop")

@@ -23,6 +23,7 @@ static void decode(uint8_t question, od_slice bytes)
         od_vgi_macros macros;
         od_vgi_functions functions;
         od_vgi_branches branches;
+        od_vgi_statistics statistics;
     } out;
 
     memset(&out, 0, sizeof out);
@@ -50,6 +51,9 @@ static void decode(uint8_t question, od_slice bytes)
         break;
     case 7:
         rc = od_vgi_decode_branches(bytes, &out.branches, &err);
+        break;
+    case 10:
+        rc = od_vgi_decode_statistics(bytes, &out.statistics, &err);
         break;
     default:
         rc = od_vgi_decode_one_branch(bytes, &out.branches, &err);

@@ -3,9 +3,15 @@
     python vgi_spec_worker.py SPEC.json
 
 SPEC: {"catalog": NAME, "companions": [AttachCatalogInfo...], "calls": FILE,
-       "tables": {NAME: {"columns": {NAME: TYPE}, "branches": [BRANCH...], "required_extensions": [NAME...]}},
+       "transactions": BOOL,
+       "tables": {NAME: {"columns": {NAME: TYPE}, "branches": [BRANCH...], "required_extensions": [NAME...],
+                         "statistics": STATISTICS, "defaults": {NAME: SQL}, "insert": FUNCTION}},
        "functions": {NAME: {"columns": {NAME: TYPE}, "rows": [[...]...], "die_after": BATCHES,
-                            "projects": BOOL, "filters": "apply" | "refuse" | "ignore"}}}
+                            "projects": BOOL, "filters": "apply" | "refuse" | "ignore",
+                            "statistics": STATISTICS, "cardinality": ROWS}}}
+STATISTICS is {COLUMN: [MIN, MAX, DISTINCT]}; a table's are told with it.
+A function with "inserts" takes rows, and notes them as calls of the method "insert"; its "fault" is what it does
+instead: "fails", "dies", "ends" or "denies" (a count below 0), "late" (it fails when all rows are in).
 A function with "scalar" is one of a column that it gives back; its "fault" is what it does instead: "short" (a row too
 few), "ends" or "dies".
 BRANCH: {"function": NAME} or {"source": [CATALOG, SCHEMA, TABLE]} or {"format": NAME, "locations": [...]}, with
@@ -43,6 +49,29 @@ def record(**columns):
     """A stream of one row: NAME=(TYPE, VALUE)."""
     arrays = [pa.array([value], type=kind) for kind, value in columns.values()]
     return stream(pa.RecordBatch.from_arrays(arrays, names=list(columns)))
+
+
+def statistics_of(columns, told):
+    """A row for each column; the bounds are of its type, as members of a union."""
+    fields = [schema_of(columns).field(name) for name in told]
+    codes = pa.array(range(len(fields)), pa.int8())
+
+    def bound(at):
+        kinds = [
+            pa.array([v[at] if i == k else None for k, v in enumerate(told.values())], f.type)
+            for i, f in enumerate(fields)
+        ]
+        return pa.UnionArray.from_sparse(codes, kinds, [str(i) for i in range(len(fields))])
+
+    arrays = {
+        "column_name": pa.array(list(told)),
+        "min": bound(0),
+        "max": bound(1),
+        "has_null": pa.array([False] * len(told)),
+        "has_not_null": pa.array([True] * len(told)),
+        "distinct_count": pa.array([v[2] for v in told.values()], pa.int64()),
+    }
+    return stream(pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays)))
 
 
 def schema_of(columns):
@@ -139,7 +168,7 @@ class Worker:
         no = (pa.bool_(), False)
         return record(
             attach_opaque_data=(pa.binary(), b"attached"),
-            supports_transactions=no,
+            supports_transactions=(pa.bool_(), self.spec.get("transactions", False)),
             supports_time_travel=no,
             catalog_version_frozen=(pa.bool_(), True),
             catalog_version=(pa.int64(), 1),
@@ -182,13 +211,32 @@ class Worker:
     def catalog_schema_contents_tables(self, path, **_):
         return self.items([self.table(name, table) for name, table in self.spec.get("tables", {}).items()])
 
+    def catalog_transaction_begin(self, **_):
+        return record(transaction_opaque_data=(pa.binary(), b"transaction"))
+
+    def catalog_transaction_commit(self, transaction_opaque_data, **_):
+        assert transaction_opaque_data == b"transaction"
+
+    catalog_transaction_rollback = catalog_transaction_commit
+
+    def catalog_table_insert_function_get(self, name, writable_branch_function_name, **_):
+        self.note("insert_function", branch=writable_branch_function_name)
+        return record(function_name=(pa.string(), self.spec["tables"][name]["insert"]), arguments=(pa.binary(), b""))
+
     def table(self, name, table):
+        columns = schema_of(table["columns"])
+        for column, sql in table.get("defaults", {}).items():
+            at = columns.get_field_index(column)
+            columns = columns.set(at, columns.field(at).with_metadata({"default": sql}))
+        told = statistics_of(table["columns"], table["statistics"]) if "statistics" in table else None
         return record(
             name=(pa.string(), name),
             schema_path=(TEXTS, ["main"]),
             comment=(pa.string(), table.get("comment")),
             tags=(PAIRS, []),
-            columns=(pa.binary(), schema_of(table["columns"]).serialize().to_pybytes()),
+            columns=(pa.binary(), columns.serialize().to_pybytes()),
+            column_statistics=(pa.binary(), told),
+            write_result_modes=(PAIRS, [("insert", "count")] if "insert" in table else []),
         )
 
     def catalog_schema_contents_functions(self, path, type, **_):
@@ -237,12 +285,27 @@ class Worker:
 
     # ---- rows ----
 
+    def bound_function(self, request):
+        asked = ipc.open_stream(request).read_next_batch().to_pylist()[0]
+        call = ipc.open_stream(asked["bind_call"]).read_next_batch().to_pylist()[0]
+        return self.spec["functions"][call["function_name"]]
+
+    def table_function_cardinality(self, request):
+        number = (pa.int64(), self.bound_function(request).get("cardinality"))
+        return record(estimate=number, max=number)
+
+    def table_function_statistics(self, request):
+        function = self.bound_function(request)
+        if "statistics" not in function:
+            raise NotImplementedByWorker("no such method")
+        return statistics_of(function["columns"], function["statistics"])
+
     def bind(self, request):
         asked = ipc.open_stream(request).read_next_batch().to_pylist()[0]
         function = self.spec["functions"][asked["function_name"]]
         columns = schema_of(function["columns"])
         secrets = ipc.open_stream(asked["secrets"]).read_next_batch().schema.names if asked["secrets"] else []
-        self.note("bind", secrets=secrets)
+        self.note("bind", secrets=secrets, transaction=(asked.get("transaction_opaque_data") or b"").decode())
         asks = [function["secret"]] if "secret" in function and not asked["resolved_secrets_provided"] else []
         none = (TEXTS, [None] * len(asks))
         return record(
@@ -279,6 +342,9 @@ class Worker:
         }
         self.sink.write(record(**header))
         self.sink.flush()
+        if "inserts" in function:
+            self.insert(columns, function.get("fault"))
+            return
         if function.get("scalar"):
             self.exchange(columns, function.get("fault"))
             return
@@ -318,6 +384,31 @@ class Worker:
         self.sink.flush()
         for _ in given:
             pass
+
+    def insert(self, columns, fault):
+        given = ipc.open_stream(self.source)
+        with ipc.new_stream(self.sink, columns) as out:
+            for batch in given:
+                if fault == "dies":
+                    print("the worker's last words", file=sys.stderr, flush=True)
+                    os._exit(3)
+                if fault in ("fails", "ends"):
+                    break
+                self.note("insert", rows=[list(row.values()) for row in batch.to_pylist()], names=batch.schema.names)
+                taken = -1 if fault == "denies" else batch.num_rows
+                out.write_batch(pa.RecordBatch.from_arrays([pa.array([taken], pa.int64())], schema=columns))
+                self.sink.flush()
+            if fault in ("fails", "late"):
+                self.fail_within(out, columns)
+        self.sink.flush()
+        for _ in given:
+            pass
+
+    @staticmethod
+    def fail_within(out, columns):
+        none = pa.RecordBatch.from_arrays([pa.array([], f.type) for f in columns], schema=columns)
+        words = {"vgi_rpc.log_level": "EXCEPTION", "vgi_rpc.log_message": "ValueError: no room for rows"}
+        out.write_batch(none, custom_metadata=words)
 
 
 def main():

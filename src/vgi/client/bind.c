@@ -3,6 +3,7 @@
 #include "arrow/schema.h"
 #include "base/alloc.h"
 #include "vgi/client/bound.h"
+#include "vgi/client/decode.h"
 
 #include "base/banned.h"
 
@@ -228,16 +229,14 @@ out:
     return rc;
 }
 
-od_code od_vgi_bound_cardinality(od_vgi *vgi, const od_vgi_context *context, const od_vgi_bound *bound,
-                                 od_vgi_number *estimate, od_vgi_number *max, od_error *err)
+/* Asks METHOD about BOUND; the bytes of its answer are appended to OUT. A worker that does not have it answers nothing. */
+static od_code ask_about(od_vgi *vgi, const od_vgi_context *context, const od_vgi_bound *bound, const char *method,
+                         od_buf *out, od_error *err)
 {
     const od_vgi_dialect *dialect;
     od_row *row = NULL, *inner = NULL;
-    od_record *record = NULL;
-    od_buf answer = {0};
     od_code rc;
 
-    *estimate = *max = (od_vgi_number){0};
     OD_TRY(od_vgi_dialect_of(vgi, context->interrupt, &dialect, err));
     OD_TRY(od_row_create(&row, err));
     OD_TRY(od_row_create(&inner, err));
@@ -245,20 +244,49 @@ od_code od_vgi_bound_cardinality(od_vgi *vgi, const od_vgi_context *context, con
     od_vgi_put_bytes(dialect, inner, "bind_opaque_data",
                      bound->has_opaque ? od_slice_of(bound->opaque.data, bound->opaque.len) : (od_slice){NULL, 0});
     OD_TRY(od_vgi_put_request(row, inner, err));
-    OD_TRY(od_vgi_call(vgi, context->interrupt, "table_function_cardinality", row, &answer, err));
+    OD_TRY(od_vgi_call(vgi, context->interrupt, method, row, out, err));
+out:
+    od_row_free(row);
+    od_row_free(inner);
+    return rc == OD_E_NOT_IMPLEMENTED ? OD_OK : rc;
+}
+
+od_code od_vgi_bound_cardinality(od_vgi *vgi, const od_vgi_context *context, const od_vgi_bound *bound,
+                                 od_vgi_number *estimate, od_vgi_number *max, od_error *err)
+{
+    static const char method[] = "table_function_cardinality";
+    od_record *record = NULL;
+    od_buf answer = {0};
+    od_code rc;
+
+    *estimate = *max = (od_vgi_number){0};
+    OD_TRY(ask_about(vgi, context, bound, method, &answer, err));
     if (answer.len == 0)
         goto out;
     OD_TRY(od_vgi_record_one(od_slice_of(answer.data, answer.len), &record, err));
     OD_TRY(od_vgi_answer_number(od_vgi_cell(record, "estimate"), estimate, err));
     OD_TRY(od_vgi_answer_number(od_vgi_cell(record, "max"), max, err));
 out:
-    od_record_free(record);
-    od_row_free(row);
-    od_row_free(inner);
-    od_buf_release(&answer);
-    if (rc == OD_E_NOT_IMPLEMENTED)
-        return OD_OK;
     if (rc != OD_OK)
-        od_error_prefix(err, "vgi table_function_cardinality");
+        od_error_prefix(err, "vgi %s", method);
+    od_record_free(record);
+    od_buf_release(&answer);
+    return rc;
+}
+
+od_code od_vgi_bound_statistics(od_vgi *vgi, const od_vgi_context *context, const od_vgi_bound *bound,
+                                od_vgi_statistics *out, od_error *err)
+{
+    static const char method[] = "table_function_statistics";
+    od_buf answer = {0};
+    od_code rc;
+
+    *out = (od_vgi_statistics){0};
+    OD_TRY(ask_about(vgi, context, bound, method, &answer, err));
+    OD_TRY(od_vgi_decode_statistics(od_slice_of(answer.data, answer.len), out, err));
+out:
+    if (rc != OD_OK)
+        od_error_prefix(err, "vgi %s", method);
+    od_buf_release(&answer);
     return rc;
 }

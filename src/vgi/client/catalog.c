@@ -279,20 +279,47 @@ out:
 
 /* ---- one table ---- */
 
-static od_code ask_table(call *c, od_vgi *vgi, const od_vgi_context *context, const char *method,
-                         const od_vgi_table_ref *table, od_error *err)
+/* What is asked about every table. */
+static od_code begin_table(call *c, od_vgi *vgi, const od_vgi_context *context, const char *schema, const char *name,
+                           od_error *err)
 {
     od_code rc = begin(c, vgi, context->interrupt, err);
 
     if (rc != OD_OK)
         return rc;
     put_attach(c, context);
-    od_vgi_put_schema(c->dialect, c->row, "schema_path", "schema_name", table->schema, OD_ROW_NOT_NULL);
-    od_row_text(c->row, "name", OD_ROW_NOT_NULL, od_slice_str(table->name));
+    od_vgi_put_schema(c->dialect, c->row, "schema_path", "schema_name", schema, OD_ROW_NOT_NULL);
+    od_row_text(c->row, "name", OD_ROW_NOT_NULL, od_slice_str(name));
+    return OD_OK;
+}
+
+static od_code ask_table(call *c, od_vgi *vgi, const od_vgi_context *context, const char *method,
+                         const od_vgi_table_ref *table, od_error *err)
+{
+    od_code rc = begin_table(c, vgi, context, table->schema, table->name, err);
+
+    if (rc != OD_OK)
+        return rc;
     od_vgi_put_text(c->row, "at_unit", table->at_unit);
     od_vgi_put_text(c->row, "at_value", table->at_value);
     put_transaction(c, context);
     return run(c, context->interrupt, method, err);
+}
+
+od_code od_vgi_get_table_statistics(od_vgi *vgi, const od_vgi_context *context, const char *schema, const char *table,
+                                    od_vgi_statistics *out, od_error *err)
+{
+    call c;
+    od_code rc;
+
+    *out = (od_vgi_statistics){0};
+    OD_TRY(begin_table(&c, vgi, context, schema, table, err));
+    put_transaction(&c, context);
+    OD_TRY(run(&c, context->interrupt, "catalog_table_column_statistics_get", err));
+    OD_TRY(od_vgi_decode_statistics(bytes_of(&c), out, err));
+out:
+    rc = end(&c, rc, err);
+    return rc == OD_E_NOT_IMPLEMENTED ? OD_OK : rc;
 }
 
 od_code od_vgi_get_table(od_vgi *vgi, const od_vgi_context *context, const od_vgi_table_ref *table, od_vgi_tables *out,
@@ -335,6 +362,22 @@ od_code od_vgi_get_branches(od_vgi *vgi, const od_vgi_context *context, const od
     }
     OD_TRY(ask_table(&c, vgi, context, "catalog_table_scan_function_get", table, err));
     OD_TRY(od_vgi_decode_one_branch(bytes_of(&c), out, err));
+out:
+    return end(&c, rc, err);
+}
+
+od_code od_vgi_get_insert_function(od_vgi *vgi, const od_vgi_context *context, const char *schema, const char *table,
+                                   const char *branch, od_vgi_write_function *out, od_error *err)
+{
+    call c;
+    od_code rc;
+
+    *out = (od_vgi_write_function){0};
+    OD_TRY(begin_table(&c, vgi, context, schema, table, err));
+    put_transaction(&c, context);
+    od_vgi_put_text(c.row, "writable_branch_function_name", branch);
+    OD_TRY(run(&c, context->interrupt, "catalog_table_insert_function_get", err));
+    OD_TRY(od_vgi_decode_write_function(bytes_of(&c), out, err));
 out:
     return end(&c, rc, err);
 }

@@ -16,8 +16,14 @@ OD_MUST_CHECK od_code od_vgi_decode_branches(od_slice bytes, od_vgi_branches *ou
 /* Of a worker without branches: a list of one. */
 OD_MUST_CHECK od_code od_vgi_decode_one_branch(od_slice bytes, od_vgi_branches *out, od_error *err);
 
+OD_MUST_CHECK od_code od_vgi_decode_write_function(od_slice bytes, od_vgi_write_function *out, od_error *err);
+/* No bytes: none. */
+OD_MUST_CHECK od_code od_vgi_decode_statistics(od_slice bytes, od_vgi_statistics *out, od_error *err);
 OD_MUST_CHECK od_code od_vgi_decode_secret(od_slice bytes, od_vgi_secret *out, od_error *err);
 
+/* As od_vgi_decode_statistics, into the memory of ANSWER. */
+OD_MUST_CHECK od_code od_vgi_read_statistics(od_vgi_answer *answer, od_slice bytes, od_vgi_statistics *out,
+                                             od_error *err);
 /* Reads a ScanFunctionResult. */
 OD_MUST_CHECK od_code od_vgi_read_scan_function(od_vgi_answer *answer, const od_record *record,
                                                 od_vgi_scan_function *out, od_error *err);

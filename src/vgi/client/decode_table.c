@@ -160,6 +160,14 @@ out:
     return rc;
 }
 
+static od_code read_told_statistics(od_vgi_answer *answer, const od_record *record, od_vgi_table *table, od_error *err)
+{
+    od_slice bytes;
+    od_code rc = od_cell_bytes(od_vgi_cell(record, "column_statistics"), &bytes, err);
+
+    return rc == OD_OK ? od_vgi_read_statistics(answer, bytes, &table->statistics, err) : rc;
+}
+
 static od_code find_row_id(od_vgi_table *table, od_error *err)
 {
     table->row_id = -1;
@@ -185,6 +193,7 @@ static od_code read_table_facts(od_vgi_answer *answer, const od_record *record, 
     OD_TRY(od_vgi_answer_number(od_vgi_cell(record, "cardinality_max"), &table->cardinality_max, err));
     OD_TRY(read_required_filters(answer, od_vgi_cell(record, "required_filters"), table, err));
     OD_TRY(read_inlined(answer, record, table, err));
+    OD_TRY(read_told_statistics(answer, record, table, err));
 out:
     return rc;
 }
@@ -341,5 +350,27 @@ out:
     od_vgi_answer_free(answer);
     if (rc != OD_OK)
         *out = (od_vgi_branches){0};
+    return rc;
+}
+
+od_code od_vgi_decode_write_function(od_slice bytes, od_vgi_write_function *out, od_error *err)
+{
+    od_record *record = NULL;
+    od_vgi_answer *answer = NULL;
+    od_code rc;
+
+    *out = (od_vgi_write_function){0};
+    OD_TRY(od_vgi_record_one(bytes, &record, err));
+    OD_TRY(od_vgi_answer_create(&answer, err));
+    OD_TRY(od_vgi_read_scan_function(answer, record, &out->call, err));
+    if (out->call.function.len == 0)
+        OD_TRY(od_fail(err, OD_E_CORRUPT, "a function to write with without a name"));
+    out->answer = answer;
+    answer = NULL;
+out:
+    od_record_free(record);
+    od_vgi_answer_free(answer);
+    if (rc != OD_OK)
+        *out = (od_vgi_write_function){0};
     return rc;
 }

@@ -67,27 +67,55 @@ od_code od_vgi_scan_put(od_vgi_scan *scan, struct ArrowArray *rows, bool again, 
     return rc;
 }
 
-od_code od_vgi_scan_end_rows(od_vgi_scan *scan, od_error *err)
+static od_code end_rows(od_vgi_scan *scan, const od_vgi_wait *wait, od_error *err)
 {
-    const od_vgi_wait wait = {.deadline = od_deadline_in_ms(END_MS)};
     struct ArrowArray array;
     od_error why = {.code = OD_OK};
     od_code rc;
 
     scan->over = true;
-    OD_TRY(od_vgi_scan_end(scan, &wait, &why));
+    OD_TRY(od_vgi_scan_end(scan, wait, &why));
     /* Without a row there is no output either. */
     while (!scan->stream.ended) {
-        OD_TRY(od_vgi_stream_next(&scan->stream, &wait, &array, &why));
+        OD_TRY(od_vgi_stream_next(&scan->stream, wait, &array, &why));
         if (array.release != NULL)
             array.release(&array);
     }
-out:
-    if (rc != OD_OK) {
-        scan->broken = true;
-        if (err != NULL)
-            *err = why;
+    if (scan->stream.failed) {
+        why = scan->stream.fault;
+        rc = why.code;
+        goto told;
     }
+out:
+    if (rc != OD_OK)
+        scan->broken = true;
+told:
+    if (rc != OD_OK && err != NULL)
+        *err = why;
+    return rc;
+}
+
+od_code od_vgi_scan_end_rows(od_vgi_scan *scan, od_error *err)
+{
+    const od_vgi_wait wait = {.deadline = od_deadline_in_ms(END_MS)};
+
+    return end_rows(scan, &wait, err);
+}
+
+od_code od_vgi_scan_finish(od_vgi_scan *scan, od_error *err)
+{
+    const od_vgi_wait wait = od_vgi_session_wait(scan->vgi, NULL, scan->interrupt);
+    od_code rc;
+
+    if (!scan->takes_rows || scan->over)
+        return od_fail(err, OD_E_PRECONDITION, "this scan takes no rows");
+    if (scan->session == NULL) {
+        scan->over = true; /* over HTTP each answer was whole */
+        return OD_OK;
+    }
+    rc = end_rows(scan, &wait, err);
+    if (rc != OD_OK)
+        od_error_prefix(err, "vgi scan");
     return rc;
 }
 

@@ -129,7 +129,11 @@ static od_code make_init(const od_vgi_scan *scan, const od_vgi_scan *first, od_m
         od_row_int64(inner, "row_limit", OD_ROW_NULLABLE, &scan->row_limit);
     if (scan->phase != NULL) {
         od_row_text(inner, "phase", OD_ROW_NULLABLE, od_slice_str(scan->phase));
-        od_row_binary(inner, "substream_id", OD_ROW_NULLABLE, od_slice_of(&scan->substream, sizeof scan->substream));
+        if (!od_vgi_scan_is_buffered(scan))
+            od_row_binary(inner, "substream_id", OD_ROW_NULLABLE,
+                          od_slice_of(&scan->substream, sizeof scan->substream));
+        else if (scan->kept.len > 0)
+            od_row_binary(inner, "finalize_state_id", OD_ROW_NULLABLE, slice(&scan->kept));
     }
     if (first != NULL) {
         od_row_binary(inner, "execution_id", OD_ROW_NULLABLE, slice(&first->execution));
@@ -437,6 +441,7 @@ void od_vgi_scan_close(od_vgi_scan *scan)
     od_schema_release(&scan->input);
     od_schema_release(&scan->schema);
     od_buf_release(&scan->columns);
+    od_buf_release(&scan->kept);
     od_msg_unref(scan->filters);
     od_buf_release(&scan->execution);
     od_buf_release(&scan->init_opaque);

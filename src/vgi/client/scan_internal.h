@@ -16,7 +16,8 @@ struct od_vgi_scan {
     od_ipc_writer *ticks;
     struct ArrowSchema input; /* of the input stream; no columns: ticks only */
     const char *phase;        /* of a function over rows, or NULL */
-    od_uuid substream;        /* of one with phases */
+    od_uuid substream;        /* of one with phases, that keeps rows by stream */
+    od_buf kept;              /* of a buffering function: which part of what it kept; empty: none */
     bool takes_rows;
     bool input_begun;              /* the input stream's schema was sent */
     struct ArrowSchema schema;     /* of what comes */
@@ -56,6 +57,9 @@ OD_MUST_CHECK od_code od_vgi_scan_http_next(od_vgi_scan *scan, struct ArrowArray
 /* Sends what was added to the input, and reads the batch that comes of it. */
 OD_MUST_CHECK od_code od_vgi_scan_http_put(od_vgi_scan *scan, struct ArrowArray *rows, const od_ipc_pair *status,
                                            struct ArrowArray *out, od_error *err);
+
+/* buffered.c. Its phase is one of a buffering function's. */
+bool od_vgi_scan_is_buffered(const od_vgi_scan *scan);
 
 /* exchange.c. The end of what goes in; reads off what comes. */
 OD_MUST_CHECK od_code od_vgi_scan_end_rows(od_vgi_scan *scan, od_error *err);
