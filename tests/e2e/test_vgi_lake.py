@@ -1,5 +1,6 @@
-"""Workers of the public SDK beside a DuckLake (in SQLite, in PostgreSQL), in both generations: what a VGI client is
-expected to do with companions and with tables of branches. tests/README.md lists row by row what is shown where."""
+"""Workers of the public SDK, in both generations, and of our own, beside a DuckLake (in SQLite, in PostgreSQL): what a
+VGI client is expected to do with companions and with tables of branches. tests/README.md lists row by row what is
+shown where."""
 
 import contextlib
 
@@ -27,9 +28,36 @@ def con():
     con.close()
 
 
-@pytest.fixture(params=vgi_worker.GENERATIONS)
-def generation(request):
-    return request.param
+@pytest.fixture(params=[*vgi_worker.GENERATIONS, "served"])
+def companion(request, tmp_path):
+    """Starts a worker with the target of a companion, and with the fixture's variables that are named; gives its
+    location. It is the public SDK's, or `openduck vgi-serve` with the same tables."""
+    return sdks(request.param) if request.param != "served" else served(tmp_path)
+
+
+def sdks(generation):
+    @contextlib.contextmanager
+    def start(target, **more):
+        extra = {"VGI_TEST_COMPANION_TARGET": target, **{"VGI_TEST_COMPANION_" + key: "1" for key in more}}
+        with vgi_worker.VgiWorker(generation, module="companion", extra=extra) as worker:
+            yield worker.location
+
+    return start
+
+
+def served(folder):
+    arms = [{"source": [LAKE, "main", "events"], "filter": where} for where in ("id < 100", "id >= 100")]
+    columns = {"id": "int64", "val": "string"}
+    tables = {"hot_cold": {"columns": columns, "branches": arms, "required_extensions": ["parquet"]}}
+    worker = vgi_catalogs.ServedWorkers(folder)
+
+    @contextlib.contextmanager
+    def start(target, **more):
+        wishes = [{"alias": LAKE, "target": target, "hidden": "HIDDEN" in more}]
+        wishes += [{"alias": "vgi_companion_poison", "target": "ftp://nope/x"}] if "POISON" in more else []
+        yield worker(companions=wishes, tables=tables, default_schema="data")
+
+    return start
 
 
 @pytest.fixture(params=STORES)
@@ -43,13 +71,6 @@ def lake(request, con, tmp_path):
     return vgi_catalogs.make_lake(con, target, tmp_path / "data", ROWS)
 
 
-@contextlib.contextmanager
-def companion(generation, target, **more):
-    extra = {"VGI_TEST_COMPANION_TARGET": target, **{"VGI_TEST_COMPANION_" + key: "1" for key in more}}
-    with vgi_worker.VgiWorker(generation, module="companion", extra=extra) as worker:
-        yield worker.location
-
-
 def databases(con, name=LAKE):
     return one(con, "SELECT count(*) FROM duckdb_databases() WHERE database_name = '%s'" % name)
 
@@ -58,8 +79,8 @@ def listed(con):
     return rows(con, "SELECT catalog_name, db_type, hidden, refcount FROM vgi_companion_catalogs()")
 
 
-def test_a_lake_comes_and_goes_with_its_catalogs(con, lake, generation):
-    with companion(generation, lake) as location:
+def test_a_lake_comes_and_goes_with_its_catalogs(con, lake, companion):
+    with companion(lake) as location:
         attach(con, location)
         assert databases(con) == 1
         assert listed(con) == [(LAKE, "ducklake", False, 1)]
@@ -91,11 +112,11 @@ def test_a_lake_comes_and_goes_with_its_catalogs(con, lake, generation):
 
 
 @pytest.mark.parametrize("lake", ["sqlite"], indirect=True)
-def test_a_poisoned_manifest_leaves_nothing_and_a_hidden_lake_is_hidden(con, lake, generation):
-    with companion(generation, lake, POISON=True) as location:
+def test_a_poisoned_manifest_leaves_nothing_and_a_hidden_lake_is_hidden(con, lake, companion):
+    with companion(lake, POISON=True) as location:
         refused(con, "ATTACH 'companion' AS ex (TYPE vgi, LOCATION '%s')" % location, "not permitted")
         assert (databases(con), databases(con, "ex")) == (0, 0)
-    with companion(generation, lake, HIDDEN=True) as location:
+    with companion(lake, HIDDEN=True) as location:
         attach(con, location)
         assert databases(con) == 0
         assert rows(con, "SELECT db_type, refcount FROM vgi_companion_catalogs() WHERE hidden") == [("ducklake", 1)]
