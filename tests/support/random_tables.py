@@ -214,14 +214,12 @@ class Tables:
         self.columns = {}
         self.rows = {}
         self.statements = []
-        # More than a vector holds, and enough for keys to be sent.
-        large = rnd.choice((0, 1, 2, 3)) if rnd.random() < 0.2 else None
         for n in range(4):
             name = "t%d" % n
             # Some types in every table, so that tables can be joined.
             types = ["INTEGER", "VARCHAR", *rnd.sample(("BIGINT", "DOUBLE", "DATE", "DECIMAL(9,2)", "BOOLEAN"), 2)]
             types += rnd.sample(sorted(VALUES), 4)
-            rows = 3000 if n == large else rnd.choice((0, 1, 7, 20, 40, 40, 70, 150))
+            rows = rnd.choice((0, 1, 7, 20, 40, 40, 70, 150))
             columns = {"id": "BIGINT"}
             parts = ["i AS id"]
             for k, sql_type in enumerate(types):
