@@ -8,17 +8,15 @@
 #include "base/ident.h"
 #include "base/banned.h"
 
-static const char split_mark[] = "{split}";
-
 /* A table whose branches' filters are asked for. */
 typedef struct {
     od_engine *engine;
-    const vgi_layout_table *table;
+    const od_layout_table *table;
 } division;
 
 struct vgi_publish {
     od_engine *engine;
-    const vgi_layout *layout;
+    const od_layout *layout;
     vgi_sources sources;
     od_vgiw *worker;
     division *divisions; /* one for each table of the layout */
@@ -42,17 +40,13 @@ static const char *default_schema(const vgi_publish *p)
 
 /* ---- the division of rows ---- */
 
-/* What divides the rows of TABLE, as a typed literal. */
-static od_code ask_split(od_engine *engine, const vgi_layout_table *table, char *out, size_t size, od_error *err)
+/* What divides the rows of TABLE. */
+static od_code ask_split(od_engine *engine, const od_layout_table *table, char *out, size_t size, od_error *err)
 {
     od_buf sql = {0};
     od_code rc;
 
-    OD_TRY(
-        od_buf_printf(&sql, err,
-                      "SELECT 'CAST(''' || replace(v::VARCHAR, '''', '''''') || ''' AS ' || typeof(v) || ')' AS answer "
-                      "FROM (SELECT (%s) AS v)",
-                      table->split));
+    OD_TRY(od_layout_split_query(table, &sql, err));
     if (od_buf_cstr(&sql) == NULL)
         OD_TRY(od_fail(err, OD_E_NO_MEMORY, "out of memory"));
     OD_TRY(vgi_source_ask(engine, od_buf_cstr(&sql), out, size, err));
@@ -67,22 +61,6 @@ out:
     return rc;
 }
 
-/* WHERE with SPLIT in the mark's places. */
-static od_code put_condition(const char *where, const char *split, od_buf *out, od_error *err)
-{
-    od_code rc = OD_OK;
-
-    for (const char *mark; where != NULL && (mark = strstr(where, split_mark)) != NULL;
-         where = mark + strlen(split_mark)) {
-        OD_TRY(od_buf_append(out, where, (size_t)(mark - where), err));
-        OD_TRY(od_buf_append(out, split, strlen(split), err));
-    }
-    if (where != NULL)
-        OD_TRY(od_buf_append(out, where, strlen(where), err));
-out:
-    return rc;
-}
-
 static od_code fill_filters(const division *d, char *const *out, size_t size, od_error *err)
 {
     char split[1024] = "";
@@ -91,9 +69,9 @@ static od_code fill_filters(const division *d, char *const *out, size_t size, od
 
     if (d->table->split != NULL)
         OD_TRY(ask_split(d->engine, d->table, split, sizeof split, err));
-    for (size_t i = 0; i < VGI_LAYOUT_COUNT(d->table->branches, vgi_layout_branch); i++) {
+    for (size_t i = 0; i < OD_LAYOUT_COUNT(d->table->branches, od_layout_branch); i++) {
         text.len = 0;
-        OD_TRY(put_condition(VGI_LAYOUT_AT(d->table->branches, vgi_layout_branch, i)->where, split, &text, err));
+        OD_TRY(od_layout_condition(OD_LAYOUT_AT(d->table->branches, od_layout_branch, i)->where, split, &text, err));
         if (text.len >= size)
             OD_TRY(od_fail(err, OD_E_INVALID, "a condition is too long"));
         memcpy(out[i], text.data != NULL ? (const char *)text.data : "", text.len);
@@ -117,18 +95,10 @@ static od_vgiw_code tell_filters(void *arg, char *const *out, size_t size, od_vg
 
 /* ---- tables ---- */
 
-static const vgi_source *find_source(const vgi_publish *p, const vgi_layout_name *name)
+static const vgi_source *find_source(const vgi_publish *p, const od_layout_name *name)
 {
     return vgi_sources_find(&p->sources, name->count > 1 ? name->parts[0] : default_schema(p),
                             name->parts[name->count - 1]);
-}
-
-static bool is_companion(const vgi_publish *p, const char *alias)
-{
-    for (size_t i = 0; i < VGI_LAYOUT_COUNT(p->layout->companions, vgi_layout_companion); i++)
-        if (strcasecmp(VGI_LAYOUT_AT(p->layout->companions, vgi_layout_companion, i)->alias, alias) == 0)
-            return true;
-    return false;
 }
 
 /* Whether FILTER is a condition over SOURCE. */
@@ -151,19 +121,19 @@ out:
     return rc;
 }
 
-static od_code make_branch(const vgi_publish *p, const vgi_layout_branch *from, od_vgiw_branch *to, od_error *err)
+static od_code make_branch(const vgi_publish *p, const od_layout_branch *from, od_vgiw_branch *to, od_error *err)
 {
-    const vgi_layout_name *name = &from->from;
+    const od_layout_name *name = &from->from;
     const vgi_source *source;
 
     if (from->format != NULL) {
         to->format = from->format;
         to->locations = (const char *const *)(void *)from->locations.data;
-        to->location_count = VGI_LAYOUT_COUNT(from->locations, char *);
+        to->location_count = OD_LAYOUT_COUNT(from->locations, char *);
         return OD_OK;
     }
     if (name->count == 3) {
-        if (!is_companion(p, name->parts[0]))
+        if (!od_layout_has_companion(p->layout, name->parts[0]))
             return od_fail(err, OD_E_INVALID, "line %u: there is no companion '%s'", from->line, name->parts[0]);
         to->source_catalog = name->parts[0];
         to->source_schema = name->parts[1];
@@ -182,7 +152,7 @@ static od_code make_branch(const vgi_publish *p, const vgi_layout_branch *from, 
 /* Tries the conditions as they are now. */
 static od_code check_filters(const vgi_publish *p, const division *d, od_error *err)
 {
-    size_t n = VGI_LAYOUT_COUNT(d->table->branches, vgi_layout_branch);
+    size_t n = OD_LAYOUT_COUNT(d->table->branches, od_layout_branch);
     enum { ROOM = 65536 };
     char **texts = od_calloc(n + 1, sizeof *texts), *room = od_calloc(n + 1, ROOM);
     od_code rc = OD_OK;
@@ -193,7 +163,7 @@ static od_code check_filters(const vgi_publish *p, const division *d, od_error *
         texts[i] = room + i * ROOM;
     OD_TRY(fill_filters(d, texts, ROOM, err));
     for (size_t i = 0; i < n; i++) {
-        const vgi_layout_branch *branch = VGI_LAYOUT_AT(d->table->branches, vgi_layout_branch, i);
+        const od_layout_branch *branch = OD_LAYOUT_AT(d->table->branches, od_layout_branch, i);
 
         if (branch->format != NULL || branch->from.count == 3 || texts[i][0] == '\0')
             continue;
@@ -209,12 +179,12 @@ out:
 }
 
 /* The source whose columns the table has: of its own name, or of the first branch that is of this database. */
-static const vgi_source *columns_of(const vgi_publish *p, const vgi_layout_table *table)
+static const vgi_source *columns_of(const vgi_publish *p, const od_layout_table *table)
 {
     const vgi_source *found = find_source(p, &table->name);
 
-    for (size_t i = 0; found == NULL && i < VGI_LAYOUT_COUNT(table->branches, vgi_layout_branch); i++) {
-        const vgi_layout_branch *branch = VGI_LAYOUT_AT(table->branches, vgi_layout_branch, i);
+    for (size_t i = 0; found == NULL && i < OD_LAYOUT_COUNT(table->branches, od_layout_branch); i++) {
+        const od_layout_branch *branch = OD_LAYOUT_AT(table->branches, od_layout_branch, i);
 
         if (branch->format == NULL && branch->from.count < 3)
             found = find_source(p, &branch->from);
@@ -241,9 +211,9 @@ static od_code add_table(vgi_publish *p, const vgi_source *columns, const od_vgi
 
 static od_code add_listed(vgi_publish *p, size_t at, od_error *err)
 {
-    const vgi_layout_table *table = VGI_LAYOUT_AT(p->layout->tables, vgi_layout_table, at);
+    const od_layout_table *table = OD_LAYOUT_AT(p->layout->tables, od_layout_table, at);
     const vgi_source *columns = columns_of(p, table);
-    size_t n = VGI_LAYOUT_COUNT(table->branches, vgi_layout_branch);
+    size_t n = OD_LAYOUT_COUNT(table->branches, od_layout_branch);
     od_vgiw_branch *branches = od_calloc(n + 1, sizeof *branches);
     od_vgiw_table made = {.schema = table->name.count > 1 ? table->name.parts[0] : default_schema(p),
                           .name = table->name.parts[table->name.count - 1],
@@ -251,7 +221,7 @@ static od_code add_listed(vgi_publish *p, size_t at, od_error *err)
                           .branches = branches,
                           .branch_count = n,
                           .required_extensions = (const char *const *)(void *)table->extensions.data,
-                          .extension_count = VGI_LAYOUT_COUNT(table->extensions, char *),
+                          .extension_count = OD_LAYOUT_COUNT(table->extensions, char *),
                           .filters = tell_filters,
                           .arg = &p->divisions[at]};
     od_code rc = OD_OK;
@@ -264,7 +234,7 @@ static od_code add_listed(vgi_publish *p, size_t at, od_error *err)
                        "line %u: the database has no table '%s', and no branch that is a table of it gives columns",
                        table->line, made.name));
     for (size_t i = 0; i < n; i++)
-        OD_TRY(make_branch(p, VGI_LAYOUT_AT(table->branches, vgi_layout_branch, i), &branches[i], err));
+        OD_TRY(make_branch(p, OD_LAYOUT_AT(table->branches, od_layout_branch, i), &branches[i], err));
     OD_TRY(check_filters(p, &p->divisions[at], err));
     OD_TRY(add_table(p, columns, &made, err));
 out:
@@ -274,8 +244,8 @@ out:
 
 static bool is_listed(const vgi_publish *p, const vgi_source *source)
 {
-    for (size_t i = 0; i < VGI_LAYOUT_COUNT(p->layout->tables, vgi_layout_table); i++)
-        if (find_source(p, &VGI_LAYOUT_AT(p->layout->tables, vgi_layout_table, i)->name) == source)
+    for (size_t i = 0; i < OD_LAYOUT_COUNT(p->layout->tables, od_layout_table); i++)
+        if (find_source(p, &OD_LAYOUT_AT(p->layout->tables, od_layout_table, i)->name) == source)
             return true;
     return false;
 }
@@ -283,13 +253,13 @@ static bool is_listed(const vgi_publish *p, const vgi_source *source)
 /* Whether a table that is served has a branch that is SOURCE. */
 static bool is_used(const vgi_publish *p, const vgi_source *source)
 {
-    for (size_t i = 0; i < VGI_LAYOUT_COUNT(p->layout->tables, vgi_layout_table); i++) {
-        const vgi_layout_table *table = VGI_LAYOUT_AT(p->layout->tables, vgi_layout_table, i);
+    for (size_t i = 0; i < OD_LAYOUT_COUNT(p->layout->tables, od_layout_table); i++) {
+        const od_layout_table *table = OD_LAYOUT_AT(p->layout->tables, od_layout_table, i);
 
         if (table->branches.len == 0 && find_source(p, &table->name) == source)
             return true;
-        for (size_t k = 0; k < VGI_LAYOUT_COUNT(table->branches, vgi_layout_branch); k++) {
-            const vgi_layout_branch *branch = VGI_LAYOUT_AT(table->branches, vgi_layout_branch, k);
+        for (size_t k = 0; k < OD_LAYOUT_COUNT(table->branches, od_layout_branch); k++) {
+            const od_layout_branch *branch = OD_LAYOUT_AT(table->branches, od_layout_branch, k);
 
             if (branch->format == NULL && branch->from.count < 3 && find_source(p, &branch->from) == source)
                 return true;
@@ -326,8 +296,8 @@ static od_code add_sources(vgi_publish *p, od_error *err)
         table.name = source->name;
         OD_TRY(add_table(p, source, &table, err));
     }
-    for (size_t i = 0; i < VGI_LAYOUT_COUNT(p->layout->tables, vgi_layout_table); i++) {
-        const vgi_layout_name *name = &VGI_LAYOUT_AT(p->layout->tables, vgi_layout_table, i)->name;
+    for (size_t i = 0; i < OD_LAYOUT_COUNT(p->layout->tables, od_layout_table); i++) {
+        const od_layout_name *name = &OD_LAYOUT_AT(p->layout->tables, od_layout_table, i)->name;
 
         if (name->count > 1)
             OD_TRY(add_schema(p, name->parts[0], err));
@@ -339,9 +309,9 @@ out:
 
 /* ---- the whole ---- */
 
-static od_code add_companion(vgi_publish *p, const vgi_layout_companion *from, od_error *err)
+static od_code add_companion(vgi_publish *p, const od_layout_companion *from, od_error *err)
 {
-    size_t n = VGI_LAYOUT_COUNT(from->options, vgi_layout_option);
+    size_t n = OD_LAYOUT_COUNT(from->options, od_layout_option);
     od_vgiw_pair *options = od_calloc(n + 1, sizeof *options);
     const od_vgiw_companion companion = {.alias = from->alias,
                                          .target = from->target,
@@ -357,7 +327,7 @@ static od_code add_companion(vgi_publish *p, const vgi_layout_companion *from, o
     if (options == NULL)
         return od_fail(err, OD_E_NO_MEMORY, "out of memory");
     for (size_t i = 0; i < n; i++) {
-        const vgi_layout_option *option = VGI_LAYOUT_AT(from->options, vgi_layout_option, i);
+        const od_layout_option *option = OD_LAYOUT_AT(from->options, od_layout_option, i);
 
         options[i] = (od_vgiw_pair){option->name, option->value};
     }
@@ -366,7 +336,7 @@ static od_code add_companion(vgi_publish *p, const vgi_layout_companion *from, o
     return rc;
 }
 
-od_code vgi_publish_open(od_engine *engine, const char *catalog, const vgi_layout *layout, vgi_publish **out,
+od_code vgi_publish_open(od_engine *engine, const char *catalog, const od_layout *layout, vgi_publish **out,
                          od_error *err)
 {
     const od_vgiw_catalog made = {catalog, layout->comment, layout->default_schema, layout->secret_service};
@@ -379,13 +349,13 @@ od_code vgi_publish_open(od_engine *engine, const char *catalog, const vgi_layou
         return od_fail(err, OD_E_NO_MEMORY, "out of memory");
     p->engine = engine;
     p->layout = layout;
-    p->divisions = od_calloc(VGI_LAYOUT_COUNT(layout->tables, vgi_layout_table) + 1, sizeof *p->divisions);
+    p->divisions = od_calloc(OD_LAYOUT_COUNT(layout->tables, od_layout_table) + 1, sizeof *p->divisions);
     if (p->divisions == NULL)
         OD_TRY(od_fail(err, OD_E_NO_MEMORY, "out of memory"));
     OD_TRY(vgi_sources_open(engine, &p->sources, err));
     OD_TRY(vgi_publish_failed(od_vgiw_create(&made, &p->worker, &why), &why, err));
-    for (size_t i = 0; i < VGI_LAYOUT_COUNT(layout->companions, vgi_layout_companion); i++)
-        OD_TRY(add_companion(p, VGI_LAYOUT_AT(layout->companions, vgi_layout_companion, i), err));
+    for (size_t i = 0; i < OD_LAYOUT_COUNT(layout->companions, od_layout_companion); i++)
+        OD_TRY(add_companion(p, OD_LAYOUT_AT(layout->companions, od_layout_companion, i), err));
     OD_TRY(add_sources(p, err));
     *out = p;
     p = NULL;

@@ -44,7 +44,7 @@ static char *stem_of(const char *path)
     return od_strndup(name, len);
 }
 
-static od_code read_layout(const od_options *options, vgi_layout *out, od_error *err)
+static od_code read_layout(const od_options *options, od_layout *out, od_error *err)
 {
     const char *path = od_options_str(options, OD_OPT_VGI_LAYOUT);
     size_t count;
@@ -52,9 +52,9 @@ static od_code read_layout(const od_options *options, vgi_layout *out, od_error 
     od_code rc = OD_OK;
 
     if (path[0] != '\0')
-        OD_TRY(vgi_layout_read(path, out, err));
+        OD_TRY(od_layout_read(path, out, err));
     for (size_t i = 0; i < count; i++)
-        OD_TRY(vgi_layout_add_companion(out, companions[i].name, companions[i].value, err));
+        OD_TRY(od_layout_add_companion(out, companions[i].name, companions[i].value, err));
 out:
     return rc;
 }
@@ -107,7 +107,7 @@ static od_code serve(const od_options *options, od_engine *engine, od_error *err
 {
     const char *name = od_options_str(options, OD_OPT_VGI_CATALOG);
     char *stem = stem_of(od_options_str(options, OD_OPT_VGI_DB));
-    vgi_layout layout = {0};
+    od_layout layout = {0};
     vgi_publish *publish = NULL;
     od_code rc;
 
@@ -118,7 +118,7 @@ static od_code serve(const od_options *options, od_engine *engine, od_error *err
     OD_TRY(serve_clients(options, vgi_publish_worker(publish), err));
 out:
     vgi_publish_close(publish);
-    vgi_layout_release(&layout);
+    od_layout_release(&layout);
     od_free(stem);
     return rc;
 }

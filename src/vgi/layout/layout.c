@@ -1,4 +1,4 @@
-#include "cli/vgi_layout.h"
+#include "vgi/layout.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -14,11 +14,11 @@ enum { MAX_LINE = 65536 };
 typedef struct {
     const char *path;
     unsigned line;
-    vgi_layout *out;
+    od_layout *out;
     od_error *err;
-    vgi_layout_companion *companion; /* the section that lines belong to: one of these, */
-    vgi_layout_table *table;
-    vgi_layout_branch *branch;
+    od_layout_companion *companion; /* the section that lines belong to: one of these, */
+    od_layout_table *table;
+    od_layout_branch *branch;
     bool catalog; /* or this; or none yet */
 } reader;
 
@@ -47,8 +47,8 @@ static od_code copy(const char *text, char **out, od_error *err)
 
 static void free_texts(od_buf *list)
 {
-    for (size_t i = 0; i < VGI_LAYOUT_COUNT(*list, char *); i++)
-        od_free(*VGI_LAYOUT_AT(*list, char *, i));
+    for (size_t i = 0; i < OD_LAYOUT_COUNT(*list, char *); i++)
+        od_free(*OD_LAYOUT_AT(*list, char *, i));
     od_buf_release(list);
 }
 
@@ -79,7 +79,7 @@ static od_code add_item(od_buf *list, size_t size, void *out, od_error *err)
 
 /* ---- names ---- */
 
-static void name_release(vgi_layout_name *name)
+static void name_release(od_layout_name *name)
 {
     for (size_t i = 0; i < name->count; i++)
         od_free(name->parts[i]);
@@ -108,7 +108,7 @@ static bool read_part(const char **at, char *out)
     return *p == '\0' || *p == '.';
 }
 
-static od_code read_name(const reader *r, const char *text, vgi_layout_name *out)
+static od_code read_name(const reader *r, const char *text, od_layout_name *out)
 {
     const char *at = text;
     char *part = od_alloc(strlen(text) + 1);
@@ -118,7 +118,7 @@ static od_code read_name(const reader *r, const char *text, vgi_layout_name *out
         return od_fail(r->err, OD_E_NO_MEMORY, "out of memory");
     name_release(out);
     for (;;) {
-        if (out->count == VGI_LAYOUT_PARTS || !read_part(&at, part) || part[0] == '\0')
+        if (out->count == OD_LAYOUT_PARTS || !read_part(&at, part) || part[0] == '\0')
             OD_TRY(bad(r, "no name:", text));
         OD_TRY(copy(part, &out->parts[out->count], r->err));
         out->count++;
@@ -153,7 +153,7 @@ static od_code begin_table(reader *r, const char *name)
     return read_name(r, name, &r->table->name);
 }
 
-static od_code begin_branch(reader *r, vgi_layout_table *table)
+static od_code begin_branch(reader *r, od_layout_table *table)
 {
     od_code rc;
 
@@ -178,7 +178,7 @@ static char *after(char *text, const char *word)
 static od_code read_section(reader *r, char *line)
 {
     size_t n = strlen(line);
-    vgi_layout_table *table = r->table;
+    od_layout_table *table = r->table;
     char *inner = trim(line + 1), *name;
 
     if (line[n - 1] != ']')
@@ -237,9 +237,9 @@ static od_code set_catalog(const reader *r, const char *key, const char *value)
 
 static od_code set_companion(const reader *r, char *key, const char *value)
 {
-    vgi_layout_companion *c = r->companion;
+    od_layout_companion *c = r->companion;
     char *option = after(key, "option");
-    vgi_layout_option *made;
+    od_layout_option *made;
     od_code rc;
 
     if (strcmp(key, "target") == 0)
@@ -312,7 +312,7 @@ static od_code read_line(reader *r, char *line)
 
 /* ---- the whole ---- */
 
-static od_code check_branch(reader *r, const vgi_layout_branch *branch)
+static od_code check_branch(reader *r, const od_layout_branch *branch)
 {
     bool files = branch->format != NULL, located = branch->locations.len > 0;
 
@@ -328,27 +328,27 @@ static od_code check(reader *r)
 {
     od_code rc = OD_OK;
 
-    for (size_t i = 0; i < VGI_LAYOUT_COUNT(r->out->companions, vgi_layout_companion); i++) {
-        const vgi_layout_companion *c = VGI_LAYOUT_AT(r->out->companions, vgi_layout_companion, i);
+    for (size_t i = 0; i < OD_LAYOUT_COUNT(r->out->companions, od_layout_companion); i++) {
+        const od_layout_companion *c = OD_LAYOUT_AT(r->out->companions, od_layout_companion, i);
 
         r->line = c->line;
         if (c->target == NULL)
             OD_TRY(bad(r, "there is no target of companion", c->alias));
     }
-    for (size_t i = 0; i < VGI_LAYOUT_COUNT(r->out->tables, vgi_layout_table); i++) {
-        const vgi_layout_table *t = VGI_LAYOUT_AT(r->out->tables, vgi_layout_table, i);
+    for (size_t i = 0; i < OD_LAYOUT_COUNT(r->out->tables, od_layout_table); i++) {
+        const od_layout_table *t = OD_LAYOUT_AT(r->out->tables, od_layout_table, i);
 
         r->line = t->line;
         if (t->name.count > 2)
             OD_TRY(bad(r, "a table is NAME or SCHEMA.NAME, not one of catalog", t->name.parts[0]));
-        for (size_t k = 0; k < VGI_LAYOUT_COUNT(t->branches, vgi_layout_branch); k++)
-            OD_TRY(check_branch(r, VGI_LAYOUT_AT(t->branches, vgi_layout_branch, k)));
+        for (size_t k = 0; k < OD_LAYOUT_COUNT(t->branches, od_layout_branch); k++)
+            OD_TRY(check_branch(r, OD_LAYOUT_AT(t->branches, od_layout_branch, k)));
     }
 out:
     return rc;
 }
 
-od_code vgi_layout_read(const char *path, vgi_layout *out, od_error *err)
+od_code od_layout_read(const char *path, od_layout *out, od_error *err)
 {
     reader r = {.path = path, .out = out, .err = err};
     FILE *file = fopen(path, "re");
@@ -374,9 +374,9 @@ out:
     return rc;
 }
 
-od_code vgi_layout_add_companion(vgi_layout *layout, const char *alias, const char *target, od_error *err)
+od_code od_layout_add_companion(od_layout *layout, const char *alias, const char *target, od_error *err)
 {
-    vgi_layout_companion *made;
+    od_layout_companion *made;
     od_code rc;
 
     OD_TRY(add_item(&layout->companions, sizeof *made, (void *)&made, err));
@@ -386,27 +386,27 @@ out:
     return rc;
 }
 
-static void companion_release(vgi_layout_companion *companion)
+static void companion_release(od_layout_companion *companion)
 {
     od_free(companion->alias);
     od_free(companion->target);
     od_free(companion->type);
     od_free(companion->secret);
-    for (size_t i = 0; i < VGI_LAYOUT_COUNT(companion->options, vgi_layout_option); i++) {
-        od_free(VGI_LAYOUT_AT(companion->options, vgi_layout_option, i)->name);
-        od_free(VGI_LAYOUT_AT(companion->options, vgi_layout_option, i)->value);
+    for (size_t i = 0; i < OD_LAYOUT_COUNT(companion->options, od_layout_option); i++) {
+        od_free(OD_LAYOUT_AT(companion->options, od_layout_option, i)->name);
+        od_free(OD_LAYOUT_AT(companion->options, od_layout_option, i)->value);
     }
     od_buf_release(&companion->options);
 }
 
-static void table_release(vgi_layout_table *table)
+static void table_release(od_layout_table *table)
 {
     name_release(&table->name);
     od_free(table->comment);
     od_free(table->split);
     free_texts(&table->extensions);
-    for (size_t i = 0; i < VGI_LAYOUT_COUNT(table->branches, vgi_layout_branch); i++) {
-        vgi_layout_branch *branch = VGI_LAYOUT_AT(table->branches, vgi_layout_branch, i);
+    for (size_t i = 0; i < OD_LAYOUT_COUNT(table->branches, od_layout_branch); i++) {
+        od_layout_branch *branch = OD_LAYOUT_AT(table->branches, od_layout_branch, i);
 
         name_release(&branch->from);
         od_free(branch->format);
@@ -416,12 +416,12 @@ static void table_release(vgi_layout_table *table)
     od_buf_release(&table->branches);
 }
 
-void vgi_layout_release(vgi_layout *layout)
+void od_layout_release(od_layout *layout)
 {
-    for (size_t i = 0; i < VGI_LAYOUT_COUNT(layout->companions, vgi_layout_companion); i++)
-        companion_release(VGI_LAYOUT_AT(layout->companions, vgi_layout_companion, i));
-    for (size_t i = 0; i < VGI_LAYOUT_COUNT(layout->tables, vgi_layout_table); i++)
-        table_release(VGI_LAYOUT_AT(layout->tables, vgi_layout_table, i));
+    for (size_t i = 0; i < OD_LAYOUT_COUNT(layout->companions, od_layout_companion); i++)
+        companion_release(OD_LAYOUT_AT(layout->companions, od_layout_companion, i));
+    for (size_t i = 0; i < OD_LAYOUT_COUNT(layout->tables, od_layout_table); i++)
+        table_release(OD_LAYOUT_AT(layout->tables, od_layout_table, i));
     od_buf_release(&layout->companions);
     od_buf_release(&layout->tables);
     od_free(layout->comment);
