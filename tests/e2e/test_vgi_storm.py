@@ -24,9 +24,9 @@ def lake(folder, name):
     return {"alias": name, "target": str(path), "db_type": "duckdb"}
 
 
-def locations(folder, workers):
+def locations(folder):
     """Of three workers: the first file is everybody's, the second that of two; the third wants it otherwise."""
-    worker = workers(folder)
+    worker = vgi_catalogs.SpecWorkers(folder)
     first, second = lake(folder, "first"), lake(folder, "second")
     other = {**second, "options": {"READ_ONLY": "true"}, "required": False}
     arms = [{"function": "hot", "filter": "id < 500"}, {"source": ["first", "main", "events"], "filter": "id >= 500"}]
@@ -39,8 +39,7 @@ def locations(folder, workers):
 
 def kill_one(chance):
     """Ends a worker that this process has started."""
-    started = psutil.Process().children(recursive=True)
-    mine = [p for p in started if any(word.endswith(("vgi_spec_worker.py", "vgi-serve")) for word in cmdline(p))]
+    mine = [p for p in psutil.Process().children(recursive=True) if "vgi_spec_worker.py" in " ".join(cmdline(p))]
     if mine:
         try:
             chance.choice(mine).kill()
@@ -74,9 +73,9 @@ def rage(con, places, alias, chance, until, counts):
         con.execute("DETACH " + alias)
 
 
-def storm(folder, workers, threads, seconds, seed):
+def storm(folder, threads, seconds, seed):
     con = vgi_catalogs.connect()
-    places, until = locations(folder, workers), time.monotonic() + seconds
+    places, until = locations(folder), time.monotonic() + seconds
     counts = {"bad": [], "answers": 0, "refused": 0, "failed": 0}
 
     def guarded(mine, alias, chance):
@@ -110,20 +109,14 @@ def storm(folder, workers, threads, seconds, seed):
     return counts
 
 
-@pytest.fixture(params=[vgi_catalogs.SpecWorkers, vgi_catalogs.ServedWorkers])
-def workers(request):
-    """Those that a test tells what to serve, or `openduck vgi-serve` of the same."""
-    return request.param
-
-
-def test_counts_are_right_after_a_storm(tmp_path, workers):
-    counts = storm(tmp_path, workers, threads=6, seconds=5, seed=7)
+def test_counts_are_right_after_a_storm(tmp_path):
+    counts = storm(tmp_path, threads=6, seconds=5, seed=7)
     assert counts["answers"] + counts["failed"] + counts["refused"] > 0
 
 
 @pytest.mark.long
-def test_counts_are_right_after_a_long_storm(tmp_path, workers):
+def test_counts_are_right_after_a_long_storm(tmp_path):
     seconds = float(os.environ.get("OPENDUCK_STORM_SECONDS", "60"))
-    counts = storm(tmp_path, workers, threads=16, seconds=seconds, seed=int(time.time()))
+    counts = storm(tmp_path, threads=16, seconds=seconds, seed=int(time.time()))
     print(counts)
     assert counts["answers"] > 0
