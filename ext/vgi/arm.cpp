@@ -3,107 +3,64 @@
 #include "vgi/scan.hpp"
 #include "vgi/transaction.hpp"
 
-#include "duckdb/main/attached_database.hpp"
-#include "duckdb/main/database_manager.hpp"
-#include "duckdb/parser/expression/columnref_expression.hpp"
-#include "duckdb/parser/expression/comparison_expression.hpp"
-#include "duckdb/parser/expression/constant_expression.hpp"
-#include "duckdb/parser/expression/function_expression.hpp"
-#include "duckdb/parser/tableref/basetableref.hpp"
-#include "duckdb/parser/tableref/table_function_ref.hpp"
-
 namespace vgi {
 
 static constexpr const char *ARM_ALIAS = "vgi_branch";
 
-static BoundArm FromStatement(BoundStatement statement) {
-	return {std::move(statement.plan), std::move(statement.names), std::move(statement.types), false};
+VgiBranchesBindData::VgiBranchesBindData(VgiTableEntry &table, shared_ptr<Answer<od_vgi_branches>> branches_p)
+    : BranchesBindData(table, "VGI"), branches(std::move(branches_p)) {
 }
 
-//! A table of an attached catalog, bound as a statement binds it: a lake's with what it is looked up by.
-static BoundArm BindTableArm(ClientContext &context, Binder &binder, VgiTableEntry &table,
-                             const od_vgi_branch &branch) {
-	auto catalog = Text(branch.source_catalog);
-	auto name = Text(branch.source_table);
-	auto database = DatabaseManager::Get(context).GetDatabase(context, catalog);
-	if (!database) {
-		throw BinderException(
-		    "VGI table \"%s\".\"%s\" references companion catalog '%s' (table '%s') which is not attached",
-		    table.schema.name, table.name, catalog, name);
-	}
-	if (VgiCatalog::Is(database->GetCatalog())) {
-		// Two tables may name each other.
-		throw BinderException("VGI table \"%s\".\"%s\" references table '%s' of '%s', which is a VGI catalog itself",
-		                      table.schema.name, table.name, name, catalog);
-	}
-	BaseTableRef ref;
-	ref.catalog_name = catalog;
-	ref.schema_name = Text(branch.source_schema);
-	if (ref.schema_name.empty()) {
-		ref.schema_name = database->GetCatalog().GetDefaultSchema();
-	}
-	ref.table_name = name;
-	ref.alias = ARM_ALIAS;
-	return FromStatement(binder.Bind(static_cast<TableRef &>(ref)));
+unique_ptr<FunctionData> VgiBranchesBindData::Copy() const {
+	return make_uniq<VgiBranchesBindData>(Table(), branches);
 }
 
-optional_idx ArgumentPosition(const string &name) {
-	for (auto prefix : {"arg_", "positional_"}) {
-		auto length = strlen(prefix);
-		if (!StringUtil::StartsWith(name, prefix) || name.size() == length || name.size() > length + 4) {
-			continue;
-		}
-		auto digits = name.substr(length);
-		if (std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; })) {
-			return optional_idx(idx_t(std::stoul(digits)));
-		}
-	}
-	return optional_idx();
+bool VgiBranchesBindData::Equals(const FunctionData &other) const {
+	return branches == other.Cast<VgiBranchesBindData>().branches;
 }
 
-static unique_ptr<ParsedExpression> Named(const string &name, const Value &value) {
-	// name = value is how DuckDB's parser writes a named argument.
-	return make_uniq<ComparisonExpression>(ExpressionType::COMPARE_EQUAL, make_uniq<ColumnRefExpression>(name),
-	                                       make_uniq<ConstantExpression>(value));
+const vector<openduck::BranchColumn> &VgiBranchesBindData::Columns() const {
+	return Table().ToldColumns();
 }
 
-//! The values as they stand between the parentheses of a call.
-static void AddArguments(const vector<NamedValue> &values, const string &function,
-                         vector<unique_ptr<ParsedExpression>> &out) {
-	map<idx_t, Value> positional;
-	for (auto &value : values) {
-		auto position = ArgumentPosition(value.name);
-		if (position.IsValid()) {
-			positional[position.GetIndex()] = value.value;
-		}
-	}
-	idx_t next = 0;
-	for (auto &entry : positional) {
-		if (entry.first != next++) {
-			throw BinderException("VGI branch calls '%s' without its argument %d", function, next - 1);
-		}
-		out.push_back(make_uniq<ConstantExpression>(entry.second));
-	}
-	for (auto &value : values) {
-		if (!ArgumentPosition(value.name).IsValid()) {
-			out.push_back(Named(value.name, value.value));
-		}
+idx_t VgiBranchesBindData::ColumnIndex(column_t id) const {
+	return Table().ToldIndex(id);
+}
+
+optional_idx VgiBranchesBindData::EstimatedRows() const {
+	return Table().EstimatedRows();
+}
+
+vector<string> VgiBranchesBindData::RequiredExtensions() const {
+	return Texts((*branches)->required_extensions);
+}
+
+idx_t VgiBranchesBindData::Count() const {
+	return (*branches)->count;
+}
+
+bool VgiBranchesBindData::Filter(idx_t i, string &out) const {
+	auto &filter = (*branches)->items[i].filter;
+	out = Text(filter);
+	return filter.data != nullptr;
+}
+
+//! What is said of the table's columns is said of its only arm's. What is cast has another order, and other numbers.
+void VgiBranchesBindData::OnlyArmBound(BoundArm &arm, vector<string> names) const {
+	auto &entry = Table();
+	if (arm.is_own_function && entry.HasEstimates()) {
+		ReplaceEstimates(
+		    arm.plan->Cast<LogicalGet>(), [&entry](ClientContext &context) { return entry.Estimates(context); },
+		    std::move(names));
 	}
 }
 
-//! A function of DuckDB's own, or of an extension.
-static BoundArm BindLocalFunction(ClientContext &context, Binder &binder, const string &name,
-                                  vector<unique_ptr<ParsedExpression>> arguments) {
-	EntryLookupInfo lookup(CatalogType::TABLE_FUNCTION_ENTRY, name);
-	auto &system = Catalog::GetSystemCatalog(context);
-	if (!Catalog::GetEntry(context, INVALID_CATALOG, INVALID_SCHEMA, lookup, OnEntryNotFound::RETURN_NULL)) {
-		throw BinderException(
-		    "VGI branch references unknown function '%s'. Check that any required extensions are loaded.", name);
+static vector<pair<string, Value>> ReadPairs(ClientContext &context, const od_vgi_values &values) {
+	vector<pair<string, Value>> result;
+	for (auto &value : ReadValues(context, values)) {
+		result.emplace_back(value.name, value.value);
 	}
-	TableFunctionRef ref;
-	ref.function = make_uniq<FunctionExpression>(system.GetName(), DEFAULT_SCHEMA, name, std::move(arguments));
-	ref.alias = ARM_ALIAS;
-	return FromStatement(binder.Bind(static_cast<TableRef &>(ref)));
+	return result;
 }
 
 //! A function of the worker's own; null plan if it has none of that name.
@@ -135,61 +92,33 @@ static BoundArm BindWorkerFunction(ClientContext &context, Binder &binder, VgiTa
 		auto get = BindWorkerScan(context, function, binder.GenerateTableIndex(), rows);
 		result.names = get->names;
 		result.types = get->returned_types;
-		binder.bind_context.AddTableFunction(get->table_index, ARM_ALIAS, result.names, result.types,
+		binder.bind_context.AddTableFunction(get->table_index, openduck::ARM_ALIAS, result.names, result.types,
 		                                     get->GetMutableColumnIds(), nullptr, get->virtual_columns);
 		result.plan = std::move(get);
-		result.is_worker = true;
+		result.is_own_function = true;
 		return result;
 	}
 	return BoundArm();
 }
 
-//! Files, read by the function that DuckDB has for their format.
-static BoundArm BindFormatArm(ClientContext &context, Binder &binder, const od_vgi_branch &branch) {
-	static const unordered_map<string, string> READERS = {{"parquet", "read_parquet"},
-	                                                      {"csv", "read_csv_auto"},
-	                                                      {"json", "read_json_auto"},
-	                                                      {"iceberg", "iceberg_scan"},
-	                                                      {"delta", "delta_scan"}};
-	auto format = StringUtil::Lower(Text(branch.format_name));
-	auto reader = READERS.find(format);
-	if (reader == READERS.end()) {
-		throw BinderException("VGI branch is of the format '%s', which is not read here", format);
-	}
-	vector<Value> files;
-	for (auto &location : Texts(branch.format_locations)) {
-		files.emplace_back(location);
-	}
-	vector<unique_ptr<ParsedExpression>> arguments;
-	bool lists = format == "parquet" || format == "csv" || format == "json";
-	if (!lists && files.size() != 1) {
-		throw BinderException("VGI branch of the format '%s' names %d places, not one", format, files.size());
-	}
-	arguments.push_back(
-	    make_uniq<ConstantExpression>(lists ? Value::LIST(LogicalType::VARCHAR, std::move(files)) : files[0]));
-	for (auto &option : ReadValues(context, branch.format_options)) {
-		arguments.push_back(Named(option.name, option.value));
-	}
-	return BindLocalFunction(context, binder, reader->second, std::move(arguments));
-}
-
-BoundArm BindArm(ClientContext &context, Binder &binder, VgiTableEntry &table, const od_vgi_branch &branch) {
+BoundArm VgiBranchesBindData::BindArm(ClientContext &context, Binder &binder, idx_t i) const {
+	auto &branch = (*branches)->items[i];
 	switch (branch.kind) {
 	case OD_VGI_BRANCH_TABLE:
-		return BindTableArm(context, binder, table, branch);
+		return openduck::BindTableArm(context, binder, shown, Text(branch.source_catalog), Text(branch.source_schema),
+		                              Text(branch.source_table), {VgiCatalog::TYPE});
 	case OD_VGI_BRANCH_FORMAT:
-		return BindFormatArm(context, binder, branch);
+		return openduck::BindFormatArm(context, binder, shown, Text(branch.format_name), Texts(branch.format_locations),
+		                               ReadPairs(context, branch.format_options));
 	default:
 		break;
 	}
-	auto result = BindWorkerFunction(context, binder, table, branch.call, optional_idx());
+	auto result = BindWorkerFunction(context, binder, Table(), branch.call, optional_idx());
 	if (result.plan) {
 		return result;
 	}
-	auto name = Text(branch.call.function);
-	vector<unique_ptr<ParsedExpression>> arguments;
-	AddArguments(ReadValues(context, branch.call.arguments), name, arguments);
-	return BindLocalFunction(context, binder, name, std::move(arguments));
+	return openduck::BindFunctionArm(context, binder, shown, Text(branch.call.function),
+	                                 ReadPairs(context, branch.call.arguments));
 }
 
 } // namespace vgi

@@ -1,8 +1,8 @@
 #include "vgi/attach.hpp"
 
+#include "common/event.hpp"
 #include "vgi/attach_target.hpp"
 #include "vgi/declared.hpp"
-#include "vgi/event.hpp"
 #include "vgi/transaction.hpp"
 
 #include "duckdb/common/file_system.hpp"
@@ -75,12 +75,12 @@ void OpenSecrets(ClientContext &context, const AttachTarget &target, VgiCatalog 
 			reason = ErrorData(ex).RawMessage();
 		}
 	}
-	vector<std::pair<string, string>> fields = {{"catalog", catalog.GetName()}, {"endpoint", Redacted(url)}};
+	vector<std::pair<string, string>> fields = {{"catalog", catalog.GetName()}, {"endpoint", openduck::Redacted(url)}};
 	if (!reason.empty()) {
-		fields.emplace_back("reason", Redacted(reason));
+		fields.emplace_back("reason", openduck::Redacted(reason));
 	}
-	LogEvent(DatabaseInstance::GetDatabase(context), &context,
-	         reason.empty() ? "vgi.secret_service_attach" : "vgi.secret_service_attach.skipped", fields);
+	openduck::LogEvent(DatabaseInstance::GetDatabase(context), &context,
+	                   reason.empty() ? "vgi.secret_service_attach" : "vgi.secret_service_attach.skipped", fields);
 }
 
 void AttachCompanions(ClientContext &context, const AttachTarget &target, const string &alias,
@@ -138,8 +138,7 @@ unique_ptr<Catalog> Attach(optional_ptr<StorageExtensionInfo> storage_info, Clie
 	rights.settings = RegisterSettings(context, shared_info, db.GetName(), attached.data);
 	rights.secret_types = RegisterSecretTypes(context, attached.data);
 	rights.any_secret = target.worker_secrets;
-	auto catalog =
-	    make_uniq<VgiCatalog>(db, std::move(remote), attached.data, info.path, std::move(rights), shared_info);
+	auto catalog = make_uniq<VgiCatalog>(db, std::move(remote), attached.data, info.path, std::move(rights));
 	if (attached->comment.data) {
 		db.comment = Value(Text(attached->comment));
 	}
@@ -147,7 +146,7 @@ unique_ptr<Catalog> Attach(optional_ptr<StorageExtensionInfo> storage_info, Clie
 		auto key = Text(attached->tags.items[i].key), value = Text(attached->tags.items[i].value);
 		if (key == SECRET_SERVICE_TAG) {
 			OpenSecrets(context, target, *catalog, value, shared_info);
-			value = Redacted(value);
+			value = openduck::Redacted(value);
 		}
 		db.tags[key] = value;
 	}

@@ -3,7 +3,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "vgi/companions.hpp"
+#include "vgi/storage_info.hpp"
 
 namespace vgi {
 

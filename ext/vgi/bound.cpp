@@ -73,20 +73,6 @@ static vector<NamedValue> Secrets(ClientContext &context, VgiCatalog &catalog, c
 	return result;
 }
 
-void RefuseToWrite() {
-	throw NotImplementedException("a plan with a function of a VGI worker cannot be written");
-}
-
-void RefuseCopies(TableFunction &function) {
-	function.verify_serialization = false;
-	function.serialize = [](Serializer &, const optional_ptr<FunctionData>, const TableFunction &) {
-		RefuseToWrite();
-	};
-	function.deserialize = [](Deserializer &, TableFunction &) -> unique_ptr<FunctionData> {
-		RefuseToWrite();
-	};
-}
-
 shared_ptr<BoundFunction> BindAtWorker(ClientContext &context, const FunctionCall &call) {
 	auto &remote = call.catalog.Remote();
 	auto worker_call = VgiTransaction::Get(context, call.catalog).Call(context);

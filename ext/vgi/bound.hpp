@@ -5,8 +5,6 @@
 
 #include "vgi/schema.hpp"
 
-#include "duckdb/function/table_function.hpp"
-
 namespace vgi {
 
 struct BoundFunction {
@@ -41,11 +39,6 @@ struct FunctionCall {
 	//! Of AT (UNIT => VALUE).
 	string at_unit, at_value;
 };
-
-//! DuckDB copies and compares plans by writing them, and what it would write of a function of a worker's is neither what is bound nor at
-//! which catalog: two tables would be one. Such plans say that they cannot be written, and stay as they are.
-void RefuseCopies(TableFunction &function);
-[[noreturn]] void RefuseToWrite();
 
 //! Binds it, with the settings that it needs, and with the secrets that it asks for as far as the worker may have them.
 shared_ptr<BoundFunction> BindAtWorker(ClientContext &context, const FunctionCall &call);

@@ -22,7 +22,7 @@ static string WriteCall(const vector<NamedValue> &values) {
 	map<idx_t, string> places;
 	vector<string> parts, named;
 	for (auto &value : values) {
-		auto place = ArgumentPosition(value.name);
+		auto place = openduck::ArgumentPosition(value.name);
 		if (place.IsValid()) {
 			places[place.GetIndex()] = value.value.ToSQLString();
 		} else {
@@ -79,13 +79,13 @@ static VgiTableEntry &FindTable(ClientContext &context, const string &name) {
 
 static unique_ptr<TableRef> CheckBranches(ClientContext &context, TableFunctionBindInput &input) {
 	auto &table = FindTable(context, StringValue::Get(input.inputs[0]));
-	auto shown = table.schema.name + "." + table.name;
+	const openduck::BranchedName shown {"VGI", table.schema.name, table.name};
 	Answer<od_vgi_branches> branches;
 	table.GetBranches(context, branches);
 	vector<string> claims, arms;
 	for (idx_t i = 0; i < branches->count; i++) {
 		auto &filter = branches->items[i].filter;
-		auto claim = filter.data ? ParseBranchFilter(context, Text(filter), shown)->ToString() : "true";
+		auto claim = filter.data ? openduck::ParseBranchFilter(context, Text(filter), shown)->ToString() : "true";
 		claims.push_back("coalesce((" + claim + ")::BOOLEAN, false)::INTEGER");
 	}
 	for (idx_t i = 0; i < branches->count; i++) {

@@ -1,8 +1,9 @@
 //===----------------------------------------------------------------------===//
 // vgi/branch_functions.cpp: vgi_table_branches()
 //===----------------------------------------------------------------------===//
+#include "common/event.hpp"
+#include "common/row_list.hpp"
 #include "vgi/branches.hpp"
-#include "vgi/event.hpp"
 #include "vgi/transaction.hpp"
 
 #include "duckdb/main/attached_database.hpp"
@@ -12,14 +13,6 @@
 namespace vgi {
 
 namespace {
-
-struct BranchListBindData : public TableFunctionData {
-	vector<vector<Value>> rows;
-};
-
-struct BranchListState : public GlobalTableFunctionState {
-	idx_t next = 0;
-};
 
 string Quoted(const string &text) {
 	string result = "\"";
@@ -51,7 +44,7 @@ void WriteArguments(ClientContext &context, const od_vgi_branch &branch, Value &
 	map<idx_t, string> places;
 	vector<string> pairs;
 	for (auto &value : ReadValues(context, branch.call.arguments)) {
-		auto place = ArgumentPosition(value.name);
+		auto place = openduck::ArgumentPosition(value.name);
 		if (place.IsValid()) {
 			places[place.GetIndex()] = Json(value.value);
 		} else {
@@ -95,57 +88,39 @@ void AddCatalog(ClientContext &context, VgiCatalog &catalog, vector<vector<Value
 			} catch (InterruptException &) {
 				throw;
 			} catch (std::exception &ex) {
-				LogEvent(DatabaseInstance::GetDatabase(context), &context, "vgi.table_branches.skip_failed_table",
-				         {{"catalog", catalog.GetName()},
-				          {"schema", schema.name},
-				          {"table", entry.name},
-				          {"error", ErrorData(ex).RawMessage()}});
+				openduck::LogEvent(DatabaseInstance::GetDatabase(context), &context,
+				                   "vgi.table_branches.skip_failed_table",
+				                   {{"catalog", catalog.GetName()},
+				                    {"schema", schema.name},
+				                    {"table", entry.name},
+				                    {"error", ErrorData(ex).RawMessage()}});
 			}
 		});
 	});
 }
 
-unique_ptr<FunctionData> BindBranchList(ClientContext &context, TableFunctionBindInput &, vector<LogicalType> &types,
-                                        vector<string> &names) {
-	names = {"catalog_name",    "schema_name",   "table_name",
-	         "branch_index",    "function_name", "positional_arguments",
-	         "named_arguments", "branch_filter", "table_required_extensions",
-	         "writable"};
-	types = {LogicalType::VARCHAR, LogicalType::VARCHAR, LogicalType::VARCHAR,
-	         LogicalType::BIGINT,  LogicalType::VARCHAR, LogicalType::JSON(),
-	         LogicalType::JSON(),  LogicalType::VARCHAR, LogicalType::LIST(LogicalType::VARCHAR),
-	         LogicalType::BOOLEAN};
-	auto result = make_uniq<BranchListBindData>();
+vector<vector<Value>> ListBranches(ClientContext &context) {
+	vector<vector<Value>> result;
 	for (auto &database : DatabaseManager::Get(context).GetDatabases(context)) {
 		auto &catalog = database->GetCatalog();
 		if (VgiCatalog::Is(catalog)) {
-			AddCatalog(context, catalog.Cast<VgiCatalog>(), result->rows);
+			AddCatalog(context, catalog.Cast<VgiCatalog>(), result);
 		}
 	}
-	return std::move(result);
-}
-
-unique_ptr<GlobalTableFunctionState> InitBranchList(ClientContext &, TableFunctionInitInput &) {
-	return make_uniq<BranchListState>();
-}
-
-void GiveBranchList(ClientContext &, TableFunctionInput &input, DataChunk &output) {
-	auto &rows = input.bind_data->Cast<BranchListBindData>().rows;
-	auto &state = input.global_state->Cast<BranchListState>();
-	idx_t count = 0;
-	for (; count < STANDARD_VECTOR_SIZE && state.next < rows.size(); count++) {
-		auto &row = rows[state.next++];
-		for (idx_t column = 0; column < row.size(); column++) {
-			output.SetValue(column, count, row[column]);
-		}
-	}
-	output.SetCardinality(count);
+	return result;
 }
 
 } // namespace
 
 void RegisterBranchFunctions(ExtensionLoader &loader) {
-	loader.RegisterFunction(TableFunction("vgi_table_branches", {}, GiveBranchList, BindBranchList, InitBranchList));
+	loader.RegisterFunction(openduck::RowListFunction(
+	    "vgi_table_branches",
+	    {"catalog_name", "schema_name", "table_name", "branch_index", "function_name", "positional_arguments",
+	     "named_arguments", "branch_filter", "table_required_extensions", "writable"},
+	    {LogicalType::VARCHAR, LogicalType::VARCHAR, LogicalType::VARCHAR, LogicalType::BIGINT, LogicalType::VARCHAR,
+	     LogicalType::JSON(), LogicalType::JSON(), LogicalType::VARCHAR, LogicalType::LIST(LogicalType::VARCHAR),
+	     LogicalType::BOOLEAN},
+	    ListBranches));
 }
 
 } // namespace vgi

@@ -1,6 +1,7 @@
 //===----------------------------------------------------------------------===//
 // vgi/buffered.cpp: functions that keep all rows before they give any
 //===----------------------------------------------------------------------===//
+#include "common/plan_copies.hpp"
 #include "vgi/functions.hpp"
 #include "vgi/transaction.hpp"
 
@@ -245,7 +246,7 @@ void PlanBuffered(ClientContext &, unique_ptr<LogicalOperator> &op) {
 TableFunction BufferedFunction(const string &name, vector<LogicalType> parameters) {
 	TableFunction function(name, std::move(parameters), nullptr, BindInOut);
 	function.in_out_function = RefuseToRun;
-	RefuseCopies(function);
+	openduck::RefuseCopies(function);
 	return function;
 }
 

@@ -43,8 +43,8 @@ optional_ptr<VgiSchemaEntry> CatalogSnapshot::FindSchema(const string &name) {
 // The catalog
 //===--------------------------------------------------------------------===//
 VgiCatalog::VgiCatalog(AttachedDatabase &db, shared_ptr<VgiRemote> remote_p, const od_vgi_attached &attached,
-                       string shown_path_p, WorkerRights rights_p, VgiStorageInfo &info)
-    : Catalog(db), remote(std::move(remote_p)), companions(db.GetDatabase(), info), shown_path(std::move(shown_path_p)),
+                       string shown_path_p, WorkerRights rights_p)
+    : Catalog(db), remote(std::move(remote_p)), companions(db.GetDatabase()), shown_path(std::move(shown_path_p)),
       default_schema(Text(attached.default_schema)), has_transactions(attached.supports_transactions),
       version_frozen(attached.version_frozen), attach_version(attached.version), rights(std::move(rights_p)) {
 }

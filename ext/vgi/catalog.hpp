@@ -3,7 +3,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "vgi/companions.hpp"
+#include "common/companions.hpp"
 #include "vgi/remote.hpp"
 #include "vgi/secret_service.hpp"
 
@@ -11,6 +11,8 @@
 #include "duckdb/common/deque.hpp"
 
 namespace vgi {
+
+using openduck::Companions;
 
 class VgiSchemaEntry;
 class VgiCatalog;
@@ -41,7 +43,7 @@ public:
 	static constexpr idx_t MAX_RETIRED = 16;
 
 	VgiCatalog(AttachedDatabase &db, shared_ptr<VgiRemote> remote, const od_vgi_attached &attached, string shown_path,
-	           WorkerRights rights, VgiStorageInfo &info);
+	           WorkerRights rights);
 	~VgiCatalog() override;
 
 	static bool Is(Catalog &catalog) {

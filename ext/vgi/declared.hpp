@@ -4,7 +4,7 @@
 #pragma once
 
 #include "vgi/attach_target.hpp"
-#include "vgi/companions.hpp"
+#include "vgi/storage_info.hpp"
 #include "vgi/remote.hpp"
 
 namespace vgi {

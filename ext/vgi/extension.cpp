@@ -1,10 +1,11 @@
 //===----------------------------------------------------------------------===//
 // vgi/extension.cpp: LOAD vgi
 //===----------------------------------------------------------------------===//
+#include "common/companions.hpp"
+#include "common/event.hpp"
 #include "common/log_sink.hpp"
 #include "vgi/attach.hpp"
 #include "vgi/branches.hpp"
-#include "vgi/event.hpp"
 #include "vgi/secret_storage.hpp"
 
 #include "duckdb/main/extension/extension_loader.hpp"
@@ -21,10 +22,10 @@ DUCKDB_CPP_EXTENSION_ENTRY(vgi, loader) {
 	auto &db = loader.GetDatabaseInstance();
 	auto info = duckdb::make_shared_ptr<vgi::VgiStorageInfo>();
 	openduck::SilenceLog();
-	vgi::RegisterEvents(db);
+	openduck::RegisterEvents(db);
 	vgi::RegisterSecretStorage(db, info->secret_services);
 	vgi::RegisterBranches(loader);
-	vgi::RegisterCompanionFunctions(loader, info);
+	openduck::RegisterCompanionList(loader, "vgi_companion_catalogs");
 	vgi::RegisterAttach(db, info);
 }
 }

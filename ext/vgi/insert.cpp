@@ -207,7 +207,7 @@ static unique_ptr<Expression> OverTableColumns(ClientContext &context, VgiTableE
 		names.push_back(column.Name());
 	}
 	binder->bind_context.AddGenericBinding(binder->GenerateTableIndex(), table.name, names, table.GetTypes());
-	auto result = BindBranchFilter(context, *binder, filter, table.schema.name + "." + table.name);
+	auto result = openduck::BindBranchFilter(context, *binder, filter, {"VGI", table.schema.name, table.name});
 	ExpressionIterator::VisitExpressionMutable<BoundColumnRefExpression>(
 	    result, [&](BoundColumnRefExpression &column, unique_ptr<Expression> &place) {
 		    place = make_uniq<BoundReferenceExpression>(column.return_type, column.binding.column_index);

@@ -14,7 +14,7 @@ namespace vgi {
 namespace {
 
 const vector<vector<string>> &RequiredOf(const LogicalGet &get) {
-	return get.bind_data->Cast<BranchesBindData>().table.RequiredFilters();
+	return get.bind_data->Cast<VgiBranchesBindData>().Table().RequiredFilters();
 }
 
 //! Which columns of tables the plan's conditions are about. A column is followed down through projections, groups, set
@@ -48,7 +48,7 @@ private:
 void ConditionFinder::Remember(LogicalOperator &op) {
 	switch (op.type) {
 	case LogicalOperatorType::LOGICAL_GET:
-		if (IsBranchesScan(op)) {
+		if (openduck::IsBranchesScan(op)) {
 			auto &get = op.Cast<LogicalGet>();
 			scans[get.table_index] = &get;
 			has_requirements |= !RequiredOf(get).empty();
@@ -176,7 +176,7 @@ void ConditionFinder::Check() {
 				met = met || IsFiltered(columns, choice);
 			}
 			if (!met) {
-				auto &table = scan.second->bind_data->Cast<BranchesBindData>().table;
+				auto &table = scan.second->bind_data->Cast<VgiBranchesBindData>().Table();
 				throw BinderException("VGI table \"%s\".\"%s\" is read only with a filter on \"%s\"", table.schema.name,
 				                      table.name, StringUtil::Join(choices, "\" or \""));
 			}

@@ -1,3 +1,4 @@
+#include "common/plan_copies.hpp"
 #include "vgi/functions.hpp"
 #include "vgi/rows.hpp"
 #include "vgi/transaction.hpp"
@@ -148,9 +149,9 @@ void AddScalarFunction(const shared_ptr<WorkerFunction> &worker, ScalarFunctionS
 	}
 	function.SetFallible();
 	function.SetSerializeCallback(
-	    [](Serializer &, const optional_ptr<FunctionData>, const ScalarFunction &) { RefuseToWrite(); });
+	    [](Serializer &, const optional_ptr<FunctionData>, const ScalarFunction &) { openduck::RefuseToWrite(); });
 	function.SetDeserializeCallback(
-	    [](Deserializer &, ScalarFunction &) -> unique_ptr<FunctionData> { RefuseToWrite(); });
+	    [](Deserializer &, ScalarFunction &) -> unique_ptr<FunctionData> { openduck::RefuseToWrite(); });
 	function.SetExtraFunctionInfo(make_shared_ptr<WorkerScalarInfo>(worker));
 	out.AddFunction(std::move(function));
 }

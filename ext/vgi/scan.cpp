@@ -1,3 +1,4 @@
+#include "common/plan_copies.hpp"
 #include "vgi/scan.hpp"
 
 #include "vgi/estimates.hpp"
@@ -295,7 +296,7 @@ TableFunction ScanFunction() {
 	function.statistics = ColumnStatistics;
 	function.to_string = ToText;
 	function.get_partition_data = GetPartitionData;
-	RefuseCopies(function);
+	openduck::RefuseCopies(function);
 	return function;
 }
 

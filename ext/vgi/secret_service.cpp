@@ -1,7 +1,7 @@
 #include "vgi/secret_service.hpp"
 
-#include "vgi/companions.hpp"
-#include "vgi/event.hpp"
+#include "common/companions.hpp"
+#include "common/event.hpp"
 
 #include "duckdb/common/error_data.hpp"
 #include "duckdb/main/connection.hpp"
@@ -67,7 +67,7 @@ SecretService::Kept SecretService::Ask(DatabaseInstance &db, optional_ptr<Client
 		auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(took).count();
 		fields.emplace_back("outcome", outcome);
 		fields.emplace_back("duration_ms", to_string(milliseconds));
-		LogEvent(db, context, "secret.lookup", fields);
+		openduck::LogEvent(db, context, "secret.lookup", fields);
 		return result;
 	} catch (std::exception &ex) {
 		ErrorData error(ex);
@@ -75,9 +75,9 @@ SecretService::Kept SecretService::Ask(DatabaseInstance &db, optional_ptr<Client
 			throw;
 		}
 		fields.emplace_back("outcome", "error");
-		auto why = Redacted(error.RawMessage());
+		auto why = openduck::Redacted(error.RawMessage());
 		fields.emplace_back("error", why);
-		LogEvent(db, context, "secret.lookup", fields);
+		openduck::LogEvent(db, context, "secret.lookup", fields);
 		throw IOException("VGI remote secret lookup failed [endpoint: %s, type: %s]: %s", url, type, why);
 	}
 }

@@ -1,7 +1,7 @@
 #include "vgi/table.hpp"
 
+#include "common/event.hpp"
 #include "vgi/branches.hpp"
-#include "vgi/event.hpp"
 #include "vgi/transaction.hpp"
 
 #include "duckdb/function/table/arrow.hpp"
@@ -209,11 +209,11 @@ TableFunction VgiTableEntry::MakeScan(ClientContext &context, unique_ptr<Functio
 		                      MULTI_BRANCH_SETTING, shown, count);
 	}
 	if (count > 1) {
-		LogEvent(DatabaseInstance::GetDatabase(context), &context, "vgi.multi_scan.marker_returned",
-		         {{"schema", schema.name}, {"table", name}, {"branches", to_string(count)}});
+		openduck::LogEvent(DatabaseInstance::GetDatabase(context), &context, "vgi.multi_scan.marker_returned",
+		                   {{"schema", schema.name}, {"table", name}, {"branches", to_string(count)}});
 	}
-	bind_data = make_uniq<BranchesBindData>(*this, std::move(branches));
-	return BranchesFunction(*this);
+	bind_data = make_uniq<VgiBranchesBindData>(*this, std::move(branches));
+	return openduck::BranchesFunction("vgi_branches", *this);
 }
 
 void VgiTableEntry::RefuseVersionOfBranches(ClientContext &context) {

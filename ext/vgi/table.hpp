@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "common/branches.hpp"
 #include "vgi/estimates.hpp"
 #include "vgi/schema.hpp"
 
@@ -25,12 +26,6 @@ public:
 	//! TABLE at VERSION. Throws if the worker's description makes no table.
 	static unique_ptr<VgiTableEntry> Make(ClientContext &context, VgiSchemaEntry &schema, const od_vgi_table &table,
 	                                      Version version);
-
-	//! A column as the worker tells it: of the table, or its row id.
-	struct ToldColumn {
-		string name;
-		LogicalType type;
-	};
 
 	VgiTableEntry(VgiSchemaEntry &schema, CreateTableInfo &info, optional_idx estimated_rows);
 
@@ -56,7 +51,8 @@ public:
 	}
 	//! That, asked for once if it was not told with the table. Thread: any.
 	NamedEstimates Estimates(ClientContext &context);
-	const vector<ToldColumn> &ToldColumns() const {
+	//! The columns as the worker tells them: of the table, and its row id.
+	const vector<openduck::BranchColumn> &ToldColumns() const {
 		return told;
 	}
 	//! Where the table's column ID, or its row id, is among those.
@@ -86,7 +82,7 @@ private:
 	mutex estimates_lock; //!< guards what follows, also while it is asked for
 	unique_ptr<NamedEstimates> estimates;
 	bool has_estimates = false;
-	vector<ToldColumn> told;
+	vector<openduck::BranchColumn> told;
 	optional_idx row_id; //!< in TOLD
 	Version version;
 	//! Of a version whose function the worker told with it: nothing else is asked for.

@@ -1,3 +1,4 @@
+#include "common/plan_copies.hpp"
 #include "vgi/functions.hpp"
 #include "vgi/rows.hpp"
 #include "vgi/transaction.hpp"
@@ -118,7 +119,7 @@ TableFunction TableInOutFunction(const string &name, vector<LogicalType> paramet
 	TableFunction function(name, std::move(parameters), nullptr, BindInOut, nullptr, InitInOut);
 	function.in_out_function = RunInOut;
 	function.in_out_function_final = has_finalize ? FinishInOut : nullptr;
-	RefuseCopies(function);
+	openduck::RefuseCopies(function);
 	return function;
 }
 

@@ -1,9 +1,8 @@
-#include "vgi/companions.hpp"
+#include "common/companions.hpp"
 
-#include "vgi/event.hpp"
-#include "vgi/secret_service.hpp"
+#include "common/event.hpp"
+#include "common/row_list.hpp"
 
-#include "duckdb/function/table_function.hpp"
 #include "duckdb/main/attached_database.hpp"
 #include "duckdb/main/connection.hpp"
 #include "duckdb/main/database_manager.hpp"
@@ -11,15 +10,19 @@
 #include "duckdb/main/secret/secret_manager.hpp"
 #include "duckdb/parser/parsed_data/attach_info.hpp"
 
-namespace vgi {
+namespace openduck {
 
-VgiStorageInfo::VgiStorageInfo() : secret_services(make_shared_ptr<SecretServices>()) {
+CompanionRegistry::CompanionRegistry() {
 	od_error err = {};
-	openduck::ThrowIfFailed(od_companion_registry_create(&registry, &err), err);
+	ThrowIfFailed(od_companion_registry_create(&registry, &err), err);
 }
 
-VgiStorageInfo::~VgiStorageInfo() {
+CompanionRegistry::~CompanionRegistry() {
 	od_companion_registry_free(registry);
+}
+
+shared_ptr<CompanionRegistry> CompanionRegistry::Get(DatabaseInstance &db) {
+	return db.GetObjectCache().GetOrCreate<CompanionRegistry>(ObjectType());
 }
 
 string Redacted(const string &text) {
@@ -138,7 +141,7 @@ void CompanionHost::Event(void *arg, const char *name, const od_companion_field 
 	Guarded(nullptr, [&] {
 		vector<std::pair<string, string>> list;
 		for (size_t i = 0; i < count; i++) {
-			list.emplace_back(fields[i].name, openduck::ForeignText(fields[i].value, strlen(fields[i].value)));
+			list.emplace_back(fields[i].name, ForeignText(fields[i].value, strlen(fields[i].value)));
 		}
 		LogEvent(self.db, self.context, name, list);
 	});
@@ -147,16 +150,16 @@ void CompanionHost::Event(void *arg, const char *name, const od_companion_field 
 //===--------------------------------------------------------------------===//
 // The companions of a catalog
 //===--------------------------------------------------------------------===//
-Companions::Companions(DatabaseInstance &db, VgiStorageInfo &info)
-    : db(db.shared_from_this()), info(info.shared_from_this()) {
+Companions::Companions(DatabaseInstance &db) : db(db.shared_from_this()), registry(CompanionRegistry::Get(db)) {
 }
 
 void Companions::Attach(ClientContext &context, const vector<od_companion_wish> &wishes,
                         const od_companion_terms &terms) {
 	CompanionHost host(DatabaseInstance::GetDatabase(context), &context);
 	od_error err = {};
-	openduck::ThrowIfFailed(
-	    od_companion_set_attach(info->registry, host.Table(), wishes.data(), wishes.size(), &terms, &set, &err), err);
+	ThrowIfFailed(
+	    od_companion_set_attach(registry->Handle(), host.Table(), wishes.data(), wishes.size(), &terms, &set, &err),
+	    err);
 }
 
 void Companions::Release(ClientContext &context) {
@@ -180,68 +183,29 @@ Companions::~Companions() {
 }
 
 //===--------------------------------------------------------------------===//
-// vgi_companion_catalogs()
+// The list
 //===--------------------------------------------------------------------===//
-namespace {
-
-struct CompanionFunctionInfo : public TableFunctionInfo {
-	explicit CompanionFunctionInfo(shared_ptr<VgiStorageInfo> info_p) : info(std::move(info_p)) {
-	}
-	shared_ptr<VgiStorageInfo> info;
-};
-
-struct CompanionBindData : public TableFunctionData {
-	explicit CompanionBindData(shared_ptr<VgiStorageInfo> info_p) : info(std::move(info_p)) {
-	}
-	shared_ptr<VgiStorageInfo> info;
-};
-
-struct CompanionListState : public GlobalTableFunctionState {
-	vector<vector<Value>> rows;
-	idx_t next = 0;
-};
-
-unique_ptr<FunctionData> BindCompanions(ClientContext &, TableFunctionBindInput &input, vector<LogicalType> &types,
-                                        vector<string> &names) {
-	names = {"catalog_name", "target", "db_type", "hidden", "refcount"};
-	types = {LogicalType::VARCHAR, LogicalType::VARCHAR, LogicalType::VARCHAR, LogicalType::BOOLEAN,
-	         LogicalType::BIGINT};
-	return make_uniq<CompanionBindData>(input.info->Cast<CompanionFunctionInfo>().info);
-}
-
-void AddRow(void *arg, const od_companion_row *row) {
+static void AddRow(void *arg, const od_companion_row *row) {
 	auto &rows = *static_cast<vector<vector<Value>> *>(arg);
 	rows.push_back({Value(row->alias), Value(row->shown), Value(row->type), Value::BOOLEAN(row->hidden),
 	                Value::BIGINT(int64_t(row->users))});
 }
 
-unique_ptr<GlobalTableFunctionState> ListCompanions(ClientContext &context, TableFunctionInitInput &input) {
-	auto result = make_uniq<CompanionListState>();
-	CompanionHost host(DatabaseInstance::GetDatabase(context), &context);
-	auto &info = *input.bind_data->Cast<CompanionBindData>().info;
+static vector<vector<Value>> ListCompanions(ClientContext &context) {
+	auto &db = DatabaseInstance::GetDatabase(context);
+	vector<vector<Value>> result;
+	CompanionHost host(db, &context);
 	od_error err = {};
-	openduck::ThrowIfFailed(od_companion_registry_list(info.registry, host.Table(), AddRow, &result->rows, &err), err);
-	return std::move(result);
+	ThrowIfFailed(od_companion_registry_list(CompanionRegistry::Get(db)->Handle(), host.Table(), AddRow, &result, &err),
+	              err);
+	return result;
 }
 
-void GiveCompanions(ClientContext &, TableFunctionInput &input, DataChunk &output) {
-	auto &state = input.global_state->Cast<CompanionListState>();
-	idx_t count = 0;
-	for (; count < STANDARD_VECTOR_SIZE && state.next < state.rows.size(); count++) {
-		auto &row = state.rows[state.next++];
-		for (idx_t column = 0; column < row.size(); column++) {
-			output.SetValue(column, count, row[column]);
-		}
-	}
-	output.SetCardinality(count);
+void RegisterCompanionList(ExtensionLoader &loader, const string &name) {
+	loader.RegisterFunction(RowListFunction(
+	    name, {"catalog_name", "target", "db_type", "hidden", "refcount"},
+	    {LogicalType::VARCHAR, LogicalType::VARCHAR, LogicalType::VARCHAR, LogicalType::BOOLEAN, LogicalType::BIGINT},
+	    ListCompanions));
 }
 
-} // namespace
-
-void RegisterCompanionFunctions(ExtensionLoader &loader, shared_ptr<VgiStorageInfo> info) {
-	TableFunction function("vgi_companion_catalogs", {}, GiveCompanions, BindCompanions, ListCompanions);
-	function.function_info = make_shared_ptr<CompanionFunctionInfo>(std::move(info));
-	loader.RegisterFunction(function);
-}
-
-} // namespace vgi
+} // namespace openduck

@@ -1,4 +1,4 @@
-#include "vgi/event.hpp"
+#include "common/event.hpp"
 
 #include "duckdb/common/types/timestamp.hpp"
 #include "duckdb/logging/log_manager.hpp"
@@ -7,12 +7,15 @@
 
 #include <cstdio>
 
-namespace vgi {
+namespace openduck {
 
 static constexpr const char *LOG_TYPE = "VGI";
 static constexpr LogLevel LOG_LEVEL = LogLevel::LOG_INFO;
 
 void RegisterEvents(DatabaseInstance &db) {
+	if (db.GetLogManager().LookupLogType(LOG_TYPE)) {
+		return;
+	}
 	auto type = LogicalType::STRUCT(
 	    {{"event", LogicalType::VARCHAR}, {"info", LogicalType::MAP(LogicalType::VARCHAR, LogicalType::VARCHAR)}});
 	db.GetLogManager().RegisterLogType(make_uniq<LogType>(LOG_TYPE, LOG_LEVEL, std::move(type)));
@@ -50,4 +53,4 @@ void LogEvent(DatabaseInstance &db, optional_ptr<ClientContext> context, const s
 	WriteToStderr(event, fields);
 }
 
-} // namespace vgi
+} // namespace openduck

@@ -1,31 +1,43 @@
 //===----------------------------------------------------------------------===//
-// vgi/companions.hpp: the databases that are attached beside a VGI catalog
+// common/companions.hpp: the databases that are attached beside a catalog
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "common/throw.hpp"
 
-#include "duckdb/storage/storage_extension.hpp"
+#include "duckdb/storage/object_cache.hpp"
 
 extern "C" {
 #include "vgi/companion.h"
 }
 
-namespace vgi {
-using namespace duckdb; // NOLINT: every name here is DuckDB's or ours
+namespace openduck {
 
-class SecretServices;
+//! The companions of one DuckDB instance. Extensions of one build share it, whichever is loaded first: a companion that catalogs of both
+//! ask for is attached once. To another build's they are databases of somebody else, which it leaves alone.
+class CompanionRegistry : public ObjectCacheEntry {
+public:
+	CompanionRegistry();
+	~CompanionRegistry() override;
 
-//! What all VGI catalogs of one DuckDB instance share.
-struct VgiStorageInfo : public StorageExtensionInfo, public enable_shared_from_this<VgiStorageInfo> {
-	VgiStorageInfo();
-	~VgiStorageInfo() override;
+	static shared_ptr<CompanionRegistry> Get(DatabaseInstance &db);
 
+	od_companion_registry *Handle() const {
+		return registry;
+	}
+
+	static string ObjectType() {
+		return string("openduck_companions ") + OD_VERSION;
+	}
+	string GetObjectType() override {
+		return ObjectType();
+	}
+	optional_idx GetEstimatedCacheMemory() const override {
+		return optional_idx(); // never evicted
+	}
+
+private:
 	od_companion_registry *registry = nullptr;
-	mutex settings_lock; //!< guards settings, also while one is registered
-	//! What workers have declared, by names in lower case.
-	unordered_map<string, LogicalType> settings;
-	const shared_ptr<SecretServices> secret_services;
 };
 
 //! What od_companion_host asks for, done with a DatabaseManager. Companions are attached by a connection of their own: the
@@ -55,7 +67,7 @@ private:
 //! The companions of one catalog: gone with it, whatever way it goes.
 class Companions {
 public:
-	Companions(DatabaseInstance &db, VgiStorageInfo &info);
+	explicit Companions(DatabaseInstance &db);
 	~Companions();
 
 	//! Attaches what WISHES ask for, or throws, and has then attached nothing.
@@ -65,14 +77,14 @@ public:
 
 private:
 	weak_ptr<DatabaseInstance> db;
-	shared_ptr<VgiStorageInfo> info;
+	shared_ptr<CompanionRegistry> registry;
 	od_companion_set *set = nullptr;
 };
 
 //! TEXT without the passwords that it may quote.
 string Redacted(const string &text);
 
-//! Registers vgi_companion_catalogs().
-void RegisterCompanionFunctions(ExtensionLoader &loader, shared_ptr<VgiStorageInfo> info);
+//! Registers the function NAME(), which lists all companions of the instance.
+void RegisterCompanionList(ExtensionLoader &loader, const string &name);
 
-} // namespace vgi
+} // namespace openduck
