@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "cli/command.h"
 #include "cli/daemon.h"
+#include "cli/layouts.h"
 #include "ext/server/host.h"
 #include "query/gateway.h"
 #include "base/banned.h"
@@ -105,6 +106,7 @@ int command_serve(const od_options *options)
     observe *observer = NULL;
     od_tokens *tokens = NULL;
     daemon_tls tls = {0};
+    layout_list told = {0};
     od_error err;
     od_code rc;
 
@@ -123,6 +125,9 @@ int command_serve(const od_options *options)
     gateway_options.engine = engine;
     gateway_options.hybrid = hybrid ? engine : NULL;
     gateway_options.metrics = observe_metrics(observer);
+    OD_TRY(layouts_open(options, engine, &told, &err));
+    gateway_options.layouts = told.items;
+    gateway_options.layout_count = told.count;
     OD_TRY(od_gateway_create(&gateway_options, &gateway, &err));
     OD_TRY(serve(options, observer, gateway, tokens, &tls, 0, &err));
 
@@ -130,6 +135,7 @@ out:
     daemon_tls_close(&tls);
     od_worker_free(worker);
     od_gateway_free(gateway);
+    layouts_close(&told);
     od_tokens_free(tokens);
     od_engine_close(engine);
     observe_free(observer);
@@ -201,6 +207,7 @@ int command_gateway(const od_options *options)
     od_tokens *tokens = NULL;
     od_endpoint *workers = NULL;
     daemon_tls tls = {0};
+    layout_list told = {0};
     od_error err;
     od_code rc;
 
@@ -222,11 +229,15 @@ int command_gateway(const od_options *options)
     OD_TRY(daemon_tls_open(options, &tls, &err));
     OD_TRY(daemon_tls_open_client(options, &tls, &err));
     gateway_options.tls = tls.client;
+    OD_TRY(layouts_open(options, NULL, &told, &err));
+    gateway_options.layouts = told.items;
+    gateway_options.layout_count = told.count;
     OD_TRY(od_gateway_create(&gateway_options, &gateway, &err));
     OD_TRY(serve(options, observer, gateway, tokens, &tls, od_options_ms(options, OD_OPT_CONNECT_TIMEOUT), &err));
 
 out:
     od_gateway_free(gateway);
+    layouts_close(&told);
     od_tokens_free(tokens);
     od_engine_close(engine);
     observe_free(observer);

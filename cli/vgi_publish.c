@@ -49,7 +49,7 @@ static od_code ask_split(od_engine *engine, const od_layout_table *table, char *
     OD_TRY(od_layout_split_query(table, &sql, err));
     if (od_buf_cstr(&sql) == NULL)
         OD_TRY(od_fail(err, OD_E_NO_MEMORY, "out of memory"));
-    OD_TRY(vgi_source_ask(engine, od_buf_cstr(&sql), out, size, err));
+    OD_TRY(vgi_source_ask(engine, NULL, od_buf_cstr(&sql), out, size, err));
     if (out[0] == '\0')
         OD_TRY(od_fail(err, OD_E_INVALID, "it is NULL, which divides nothing: coalesce() gives it a value"));
     if (strlen(out) + 1 >= size)
@@ -115,7 +115,7 @@ static od_code check_filter(const vgi_source *source, const char *filter, od_err
     OD_TRY(od_buf_printf(&sql, err, " WHERE (%s\n) LIMIT 0", filter));
     if (od_buf_cstr(&sql) == NULL)
         OD_TRY(od_fail(err, OD_E_NO_MEMORY, "out of memory"));
-    OD_TRY(vgi_source_ask(source->engine, od_buf_cstr(&sql), ignored, sizeof ignored, err));
+    OD_TRY(vgi_source_ask(source->engine, NULL, od_buf_cstr(&sql), ignored, sizeof ignored, err));
 out:
     od_buf_release(&sql);
     return rc;

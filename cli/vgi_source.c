@@ -15,10 +15,10 @@
 /* ---- small results ---- */
 
 /* Tells TAKE of each row of what SQL gives. */
-static od_code each_row(od_engine *engine, const char *sql,
+static od_code each_row(od_engine *engine, const char *database, const char *sql,
                         od_code (*take)(void *, const od_record *, int64_t, od_error *), void *arg, od_error *err)
 {
-    const od_execution_request request = {.sql = od_slice_str(sql)};
+    const od_execution_request request = {.sql = od_slice_str(sql), .database = od_slice_str(database)};
     od_execution *execution = NULL;
     od_ipc_reader *reader = NULL;
     od_record *record = NULL;
@@ -90,12 +90,12 @@ static od_code take_answer(void *arg, const od_record *record, int64_t row, od_e
     return rc;
 }
 
-od_code vgi_source_ask(od_engine *engine, const char *sql, char *out, size_t size, od_error *err)
+od_code vgi_source_ask(od_engine *engine, const char *database, const char *sql, char *out, size_t size, od_error *err)
 {
     answer a = {out, size};
 
     out[0] = '\0';
-    return each_row(engine, sql, take_answer, &a, err);
+    return each_row(engine, database, sql, take_answer, &a, err);
 }
 
 /* ---- what there is ---- */
@@ -238,10 +238,10 @@ od_code vgi_sources_open(od_engine *engine, vgi_sources *out, od_error *err)
     listing l = {.engine = engine, .out = out};
     od_code rc;
 
-    OD_TRY(each_row(engine, tables, take_source, &l, err));
+    OD_TRY(each_row(engine, NULL, tables, take_source, &l, err));
     for (size_t i = 0; i < out->count; i++)
         OD_TRY(describe(out->items[i], err));
-    OD_TRY(each_row(engine, not_null, take_not_null, &l, err));
+    OD_TRY(each_row(engine, NULL, not_null, take_not_null, &l, err));
 out:
     if (rc != OD_OK)
         vgi_sources_close(out);

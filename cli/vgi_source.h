@@ -26,7 +26,8 @@ const vgi_source *vgi_sources_find(const vgi_sources *sources, const char *schem
 /* A function called as SOURCE is, in its schema, which is there. SOURCE outlives WORKER. */
 od_vgiw_code vgi_source_publish(const vgi_source *source, od_vgiw *worker, od_vgiw_error *err);
 
-/* Runs SQL, which gives one row of one text; copied to OUT, cut to SIZE. */
-OD_MUST_CHECK od_code vgi_source_ask(od_engine *engine, const char *sql, char *out, size_t size, od_error *err);
+/* Runs SQL in DATABASE (NULL: the first), which gives one row of one text; copied to OUT, cut to SIZE. */
+OD_MUST_CHECK od_code vgi_source_ask(od_engine *engine, const char *database, const char *sql, char *out, size_t size,
+                                     od_error *err);
 
 #endif

@@ -111,6 +111,7 @@ typedef struct {
      * are: "1", "2", or identifiers. NATIVE (a column of an ENUM, or of a type with an alias such as JSON, has to carry its whole type
      * as metadata "openduck:sql_type") or plain Arrow. Empty: none. Wrong or missing names are DuckDB's own error (OD_E_INVALID). Copied. */
     od_slice parameters;
+    bool wants_layout; /* od_result_layout is to tell it */
 } od_remote_query;
 
 /* Sends the request and returns without waiting for an answer. Errors name the endpoint. */
@@ -130,8 +131,10 @@ OD_MUST_CHECK od_code od_result_next_within(od_result *result, int64_t wait_ms, 
 bool od_result_ready(od_result *result);
 const char *od_result_execution_id(const od_result *result);
 uint64_t od_result_catalog_version(const od_result *result); /* 0 until the first chunk is read, or not told */
-uint64_t od_result_bytes(const od_result *result);           /* received so far, messages as on the wire */
-void od_result_cancel(od_result *result);                    /* any thread: a blocked next returns OD_E_CANCELLED */
+/* What the server has told of the database's layout, for od_layout_decode; borrowed. Empty until the first payload, or if there is none. */
+od_slice od_result_layout(const od_result *result);
+uint64_t od_result_bytes(const od_result *result); /* received so far, messages as on the wire */
+void od_result_cancel(od_result *result);          /* any thread: a blocked next returns OD_E_CANCELLED */
 /* An unfinished execution is cancelled at the server by resetting its stream. NULL allowed. */
 void od_result_free(od_result *result);
 

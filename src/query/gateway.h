@@ -18,6 +18,12 @@
 #include "query/wire.h"
 #include "query/worker.h"
 
+/* What clients of DATABASE are told of it if they ask: a DatabaseLayout, as od_layout_encode makes it. */
+typedef struct {
+    const char *database;
+    od_slice layout;
+} od_gateway_layout;
+
 typedef struct {
     od_tokens *tokens;      /* who may do what; borrowed; NULL: made of the next two */
     const od_secret *token; /* also what workers are called with; copied; NULL or empty: dev mode, every token passes */
@@ -43,6 +49,8 @@ typedef struct {
     size_t provider_count;
     const char *const *tiers;
     size_t tier_count;
+    const od_gateway_layout *layouts; /* of databases that have one; borrowed */
+    size_t layout_count;
     const char *version; /* for status; borrowed */
     od_metrics *metrics; /* filled with what it does; borrowed, not read once it is freed; NULL: none */
     od_tls *

@@ -40,6 +40,7 @@ typedef struct {
     uint64_t expected_catalog_version; /* 0: any */
     od_slice statement_id;
     od_slice parameters; /* an IPC stream of one row; empty: none */
+    bool wants_layout;
 } od_execute_request;
 
 OD_MUST_CHECK od_code od_execute_request_encode(const od_execute_request *request, od_msg **out, od_error *err);
@@ -60,6 +61,7 @@ typedef struct {
     od_error error;   /* OD_CHUNK_ERROR: from the typed part if there is one, else kind IO with the legacy text */
     char execution_id[OD_EXECUTION_ID_SIZE]; /* OD_CHUNK_ERROR: as the server named it, else "" */
     uint64_t catalog_version;                /* 0: not told */
+    od_slice layout; /* a DatabaseLayout, of vgi/layout.h; data NULL: not told; borrows the message */
 } od_chunk;
 
 OD_MUST_CHECK od_code od_chunk_decode(od_slice message, od_chunk *out, od_error *err);
@@ -76,6 +78,8 @@ OD_MUST_CHECK od_code od_chunk_batch(od_msg *payload, size_t offset, size_t len,
 /* A chunk with the legacy text and the typed error. *out is a whole message. */
 OD_MUST_CHECK od_code od_chunk_error(const od_error *what, const char *execution_id, uint64_t catalog_version,
                                      od_msg **out, od_error *err);
+/* A chunk with LAYOUT and nothing else. *out is a whole message. */
+OD_MUST_CHECK od_code od_chunk_layout(od_slice layout, od_msg **out, od_error *err);
 /* The last chunk of a stream (into OUT's head; no body). */
 void od_chunk_finished(uint64_t catalog_version, od_rpc_out *out);
 /* OUT becomes the whole of MESSAGE (borrowed). */

@@ -1,5 +1,5 @@
-/* vgi/companion.h: the databases that a worker asks to have attached beside its catalog: which are allowed, and for how
- * long they stay.
+/* vgi/companion.h: the databases that a worker, or a server, asks to have attached beside its catalog: which are allowed, and
+ * for how long they stay.
  *
  * A worker is not trusted: its manifest says what this process opens. So the policy comes first (od_companion_request_make,
  * pure), then the registry, one for each DuckDB instance, which never touches a database that it did not attach itself: it
@@ -38,7 +38,8 @@ typedef struct {
 
 /* What the user's ATTACH says about companions. */
 typedef struct {
-    const char *catalog; /* the VGI catalog's own name */
+    const char *family;  /* what messages call its kind: "OpenDuck"; NULL: "VGI" */
+    const char *catalog; /* the catalog's own name */
     bool secrets;        /* the worker may name the user's secrets */
     bool read_only;      /* whatever the worker wants */
 } od_companion_terms;

@@ -60,6 +60,19 @@ void od_layout_release(od_layout *layout);
 /* True if LAYOUT has a companion called ALIAS, in any case. */
 bool od_layout_has_companion(const od_layout *layout, const char *alias);
 
+/* Whether LAYOUT makes sense for all that can be seen of it alone: companions that a policy of vgi/companion.h lets attach, tables of branches of
+ * vgi/branch.h, each name once. OD_E_INVALID, OD_E_BINDER: what is wrong; no password in the text. */
+OD_MUST_CHECK od_code od_layout_check(const od_layout *layout, od_error *err);
+/* The schema and the name of a table, or of a branch that is of the database: "main" where NAME has one part. */
+const char *od_layout_schema(const od_layout_name *name);
+const char *od_layout_table_name(const od_layout_name *name);
+
+/* ---- on the wire: openduck.v1.DatabaseLayout; what is for a VGI catalog alone ([catalog]) is not in it ---- */
+
+OD_MUST_CHECK od_code od_layout_encode(const od_layout *layout, od_buf *out, od_error *err);
+/* OD_E_PROTOCOL on bytes that are none. Unknown fields are skipped; lines are 0. OUT is to be released whatever comes back. */
+OD_MUST_CHECK od_code od_layout_decode(od_slice bytes, od_layout *out, od_error *err);
+
 /* ---- the division of rows ---- */
 
 /* Appends the query whose one row and column, "answer", is TABLE's split as a typed literal; NULL divides nothing. TABLE has a split. */

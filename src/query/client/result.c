@@ -18,6 +18,8 @@ struct od_result {
     od_error error;    /* if failed: what further calls return too */
     int64_t waited_ns; /* for the next chunk, in earlier calls */
     uint64_t catalog_version;
+    od_msg *layout_owner; /* NULL: none was told */
+    od_slice layout;
     char execution_id[OD_EXECUTION_ID_SIZE];
 };
 
@@ -47,6 +49,7 @@ od_code od_remote_execute(od_remote *remote, const od_remote_query *query, od_re
         .statement_id = od_slice_str(query->statement_id),
         .transaction_id = od_slice_str(query->txn ? od_remote_txn_id(query->txn) : NULL),
         .parameters = query->parameters,
+        .wants_layout = query->wants_layout,
     };
     od_result *result;
     od_msg *msg = NULL;
@@ -154,6 +157,10 @@ static od_code next(od_result *result, od_deadline until, od_msg **owner, od_sli
         }
         if (chunk.catalog_version != 0)
             result->catalog_version = chunk.catalog_version;
+        if (chunk.layout.data && !result->layout_owner) {
+            result->layout_owner = od_msg_ref(msg);
+            result->layout = chunk.layout;
+        }
         if (chunk.kind == OD_CHUNK_BATCH) {
             *owner = msg;
             *payload = chunk.payload;
@@ -197,6 +204,11 @@ uint64_t od_result_catalog_version(const od_result *result)
     return result->catalog_version;
 }
 
+od_slice od_result_layout(const od_result *result)
+{
+    return result->layout;
+}
+
 uint64_t od_result_bytes(const od_result *result)
 {
     return od_call_bytes_received(result->call);
@@ -212,6 +224,7 @@ void od_result_free(od_result *result)
     if (!result)
         return;
     od_call_free(result->call);
+    od_msg_unref(result->layout_owner);
     od_remote_unref(result->remote);
     od_free(result);
 }

@@ -72,6 +72,8 @@ struct od_gateway {
     od_worker *worker;
     od_engine *engine;
     const od_engine_host *host; /* reads statements; NULL: nobody does */
+    const od_gateway_layout *layouts;
+    size_t layout_count;
     const char *version;
     int64_t start_ns;
     admit *admit;

@@ -365,11 +365,35 @@ static bool is_stopped(flow *f)
     return stopped;
 }
 
+/* Tells the client of F what its database is made of, before anything else. That it asked for nothing, or is gone, is no failure. */
+static void tell_layout(flow *f)
+{
+    const od_gateway *g = f->gateway;
+    od_msg *msg = NULL;
+    od_rpc_out out;
+
+    for (size_t i = 0; f->asked.wants_layout && i < g->layout_count; i++) {
+        const od_gateway_layout *layout = &g->layouts[i];
+
+        if (!od_slice_equal(od_slice_str(layout->database), f->asked.database))
+            continue;
+        if (od_chunk_layout(layout->layout, &msg, NULL) == OD_OK) {
+            od_rpc_out_whole(msg, &out);
+            (void)(od_rpc_call_send(f->call, &out, NULL) == OD_OK); /* a client that is gone is told of by on_gone */
+        }
+        od_msg_unref(msg);
+        return;
+    }
+}
+
 void flow_start(flow *f)
 {
-    if (is_stopped(f))
+    if (is_stopped(f)) {
         flow_close_end(f);
-    else if (hybrid_wants(f))
+        return;
+    }
+    tell_layout(f);
+    if (hybrid_wants(f))
         hybrid_start(f);
     else
         flow_start_routed(f);

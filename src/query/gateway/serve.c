@@ -71,6 +71,8 @@ od_code od_gateway_create(const od_gateway_options *options, od_gateway **out, o
     g->worker = options->worker;
     g->engine = options->engine;
     g->host = options->host;
+    g->layouts = options->layouts;
+    g->layout_count = options->layout_count;
     g->version = options->version ? options->version : "";
     g->start_ns = od_clock_ns();
     OD_TRY(copy_secret(&g->token, options->token, err));

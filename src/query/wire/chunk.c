@@ -7,7 +7,7 @@
 #include "base/utf8.h"
 #include "base/banned.h"
 
-enum { ARROW_BATCH = 1, ERROR_TEXT = 2, FINISHED = 3, ERROR_DETAIL = 4, CATALOG_VERSION = 5 };
+enum { ARROW_BATCH = 1, ERROR_TEXT = 2, FINISHED = 3, ERROR_DETAIL = 4, CATALOG_VERSION = 5, LAYOUT = 6 };
 enum { DETAIL_KIND = 1, DETAIL_MESSAGE, DETAIL_SQL_STATE, DETAIL_EXECUTION_ID, DETAIL_CODE };
 
 enum { HEAD_INNER = 5 };    /* the payload's own tag and length */
@@ -45,6 +45,25 @@ void od_chunk_finished(uint64_t catalog_version, od_rpc_out *out)
     out->head_len = (size_t)(at - out->head);
     out->body = NULL;
     out->offset = out->len = out->tail_len = 0;
+}
+
+od_code od_chunk_layout(od_slice layout, od_msg **out, od_error *err)
+{
+    od_msg *msg;
+    uint8_t *at;
+    od_code rc;
+
+    *out = NULL;
+    if (layout.len > OD_RPC_MAX_MESSAGE - PB_FIELD_MAX)
+        return od_fail(err, OD_E_TOO_LARGE, "a layout of %zu bytes is above the limit of %zu", layout.len,
+                       OD_RPC_MAX_MESSAGE - PB_FIELD_MAX);
+    rc = od_msg_create(layout.len + PB_FIELD_MAX, 0, &msg, err);
+    if (rc != OD_OK)
+        return rc;
+    at = pb_put_bytes_always(od_msg_data(msg), LAYOUT, layout);
+    od_msg_truncate(msg, (size_t)(at - od_msg_data(msg)));
+    *out = msg;
+    return OD_OK;
 }
 
 void od_rpc_out_whole(od_msg *message, od_rpc_out *out)
@@ -197,6 +216,7 @@ typedef struct {
     od_slice payload, legacy;
     error_detail detail;
     uint64_t catalog_version;
+    od_slice layout;
 } chunk_parts;
 
 static od_code read_part(const pb_field *field, chunk_parts *parts, od_error *err)
@@ -217,6 +237,8 @@ static od_code read_part(const pb_field *field, chunk_parts *parts, od_error *er
         return read_detail(field->bytes, &parts->detail, err);
     } else if (field->type == PB_VARINT && field->field == CATALOG_VERSION) {
         parts->catalog_version = field->number;
+    } else if (field->type == PB_BYTES && field->field == LAYOUT) {
+        parts->layout = field->bytes;
     }
     return OD_OK;
 }
@@ -238,6 +260,7 @@ od_code od_chunk_decode(od_slice message, od_chunk *out, od_error *err)
         return rc;
     out->kind = parts.kind;
     out->catalog_version = parts.catalog_version;
+    out->layout = parts.layout;
     /* A peer that leaves out the legacy text still has told an error. */
     if (parts.kind == OD_CHUNK_NONE && parts.detail.present)
         out->kind = OD_CHUNK_ERROR;

@@ -17,7 +17,8 @@ enum {
     DESCRIBE_ONLY,
     EXPECTED_CATALOG_VERSION,
     STATEMENT_ID,
-    PARAMETERS
+    PARAMETERS,
+    WANTS_LAYOUT
 };
 
 /* A message of at most SIZE bytes, to be cut. */
@@ -41,7 +42,7 @@ static bool request_size(const od_execute_request *r, size_t *size)
                            r->access_token.len,   r->execution_id.len, r->compute_context.len,
                            r->transaction_id.len, r->statement_id.len, r->parameters.len};
 
-    *size = (size_t)PARAMETERS * PB_FIELD_MAX;
+    *size = (size_t)WANTS_LAYOUT * PB_FIELD_MAX;
     for (size_t i = 0; i < sizeof lens / sizeof *lens; i++) {
         if (lens[i] > OD_RPC_MAX_MESSAGE)
             return false;
@@ -77,6 +78,7 @@ od_code od_execute_request_encode(const od_execute_request *request, od_msg **ou
     at = pb_put_number(at, EXPECTED_CATALOG_VERSION, r->expected_catalog_version);
     at = pb_put_bytes(at, STATEMENT_ID, r->statement_id);
     at = pb_put_bytes(at, PARAMETERS, r->parameters);
+    at = pb_put_number(at, WANTS_LAYOUT, r->wants_layout);
     end(msg, at, out);
     return OD_OK;
 }
@@ -123,6 +125,9 @@ static od_code request_number(const pb_field *field, od_execute_request *r, od_e
         return OD_OK;
     case EXPECTED_CATALOG_VERSION:
         r->expected_catalog_version = field->number;
+        return OD_OK;
+    case WANTS_LAYOUT:
+        r->wants_layout = field->number != 0;
         return OD_OK;
     default:
         return OD_OK;

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "vgi/companion.h"
+#include "vgi/companion/registry_internal.h"
 
 #define ALLOWED_TEXT "ducklake, iceberg, postgres, mysql, duckdb, sqlite"
 
@@ -72,9 +72,10 @@ static const char *text_of(const char *text)
 static od_code refuse_scheme(const judgement *j, const char *scheme, size_t len)
 {
     return od_fail(j->err, OD_E_BINDER,
-                   "VGI catalog '%s' advertised companion '%s' with target '%s' whose scheme '%.*s' is not permitted "
+                   "%s catalog '%s' advertised companion '%s' with target '%s' whose scheme '%.*s' is not permitted "
                    "(allowed: " ALLOWED_TEXT ")",
-                   text_of(j->terms->catalog), text_of(j->wish->alias), j->out->shown, (int)len, scheme);
+                   family_of(j->terms), text_of(j->terms->catalog), text_of(j->wish->alias), j->out->shown, (int)len,
+                   scheme);
 }
 
 static od_code keep(char **out, const char *text, size_t len, od_error *err)
@@ -95,8 +96,8 @@ static od_code keep_lower(char **out, const char *text, od_error *err)
 static od_code check_text(const judgement *j, const char *what, const char *text)
 {
     if (strlen(text) > OD_COMPANION_TEXT_MAX)
-        return od_fail(j->err, OD_E_BINDER, "VGI catalog '%s' advertised a companion whose %s is too long",
-                       text_of(j->terms->catalog), what);
+        return od_fail(j->err, OD_E_BINDER, "%s catalog '%s' advertised a companion whose %s is too long",
+                       family_of(j->terms), text_of(j->terms->catalog), what);
     return OD_OK;
 }
 
@@ -106,16 +107,17 @@ static od_code check_alias(const judgement *j)
     const char *alias = text_of(j->wish->alias);
 
     if (alias[0] == '\0')
-        return od_fail(j->err, OD_E_BINDER, "VGI catalog '%s' advertised a companion without an alias",
-                       text_of(j->terms->catalog));
+        return od_fail(j->err, OD_E_BINDER, "%s catalog '%s' advertised a companion without an alias",
+                       family_of(j->terms), text_of(j->terms->catalog));
     for (size_t i = 0; i < sizeof(RESERVED) / sizeof(RESERVED[0]); i++) {
         if (strcasecmp(alias, RESERVED[i]) == 0)
             return od_fail(j->err, OD_E_BINDER,
-                           "VGI catalog '%s' advertised a companion whose alias '%s' is a reserved name",
-                           text_of(j->terms->catalog), alias);
+                           "%s catalog '%s' advertised a companion whose alias '%s' is a reserved name",
+                           family_of(j->terms), text_of(j->terms->catalog), alias);
     }
     if (strcasecmp(alias, text_of(j->terms->catalog)) == 0)
-        return od_fail(j->err, OD_E_BINDER, "VGI catalog '%s' advertised a companion of its own name", alias);
+        return od_fail(j->err, OD_E_BINDER, "%s catalog '%s' advertised a companion of its own name",
+                       family_of(j->terms), alias);
     return check_text(j, "alias", alias);
 }
 
@@ -177,8 +179,8 @@ static od_code judge_option(const judgement *j, const char *key, const char *val
     if (!fixed && !(secret && !j->terms->secrets))
         return OD_OK;
     return od_fail(j->err, OD_E_BINDER,
-                   "VGI catalog '%s' advertised companion '%s' with the option '%s', which is not permitted%s",
-                   text_of(j->terms->catalog), text_of(j->wish->alias), key,
+                   "%s catalog '%s' advertised companion '%s' with the option '%s', which is not permitted%s",
+                   family_of(j->terms), text_of(j->terms->catalog), text_of(j->wish->alias), key,
                    secret ? " without attach_companion_secrets" : "");
 }
 
@@ -222,8 +224,8 @@ static od_code judge_options(judgement *j)
     od_code rc;
 
     if (wish->option_count > OD_COMPANION_OPTIONS_MAX)
-        return od_fail(j->err, OD_E_BINDER, "VGI catalog '%s' advertised companion '%s' with too many options",
-                       text_of(j->terms->catalog), text_of(wish->alias));
+        return od_fail(j->err, OD_E_BINDER, "%s catalog '%s' advertised companion '%s' with too many options",
+                       family_of(j->terms), text_of(j->terms->catalog), text_of(wish->alias));
     /* One more: a secret may be added. */
     j->out->options = od_calloc(wish->option_count + 1, sizeof(*j->out->options));
     if (!j->out->options)
@@ -259,9 +261,9 @@ static od_code judge_secret(judgement *j)
         return OD_OK;
     if (!taker || !taker->secret)
         return od_fail(j->err, OD_E_BINDER,
-                       "VGI catalog '%s' advertised companion '%s' with a secret_ref, but a database of type '%s' "
+                       "%s catalog '%s' advertised companion '%s' with a secret_ref, but a database of type '%s' "
                        "takes no secret",
-                       text_of(j->terms->catalog), text_of(j->wish->alias), j->scheme->type);
+                       family_of(j->terms), text_of(j->terms->catalog), text_of(j->wish->alias), j->scheme->type);
     if ((rc = check_text(j, "secret_ref", name)) != OD_OK)
         return rc;
     if ((rc = keep(&j->out->secret, name, strlen(name), j->err)) != OD_OK)
@@ -285,8 +287,8 @@ static od_code judge_all(judgement *j)
     qsort(j->out->options, j->out->option_count, sizeof(*j->out->options), compare_options);
     for (size_t i = 1; i < j->out->option_count; i++) {
         if (strcmp(j->out->options[i - 1].key, j->out->options[i].key) == 0) {
-            rc = od_fail(j->err, OD_E_BINDER, "VGI catalog '%s' advertised companion '%s' with the option '%s' twice",
-                         text_of(j->terms->catalog), j->out->alias, j->out->options[i].key);
+            rc = od_fail(j->err, OD_E_BINDER, "%s catalog '%s' advertised companion '%s' with the option '%s' twice",
+                         family_of(j->terms), text_of(j->terms->catalog), j->out->alias, j->out->options[i].key);
             goto out;
         }
     }

@@ -4,6 +4,11 @@
 
 #include "vgi/companion.h"
 
+static inline const char *family_of(const od_companion_terms *terms)
+{
+    return terms->family ? terms->family : "VGI";
+}
+
 /* A companion in use: what one user holds. Opaque; valid until it is released. */
 typedef struct od_companion od_companion;
 

@@ -77,9 +77,9 @@ static od_code acquire(od_companion_registry *registry, const od_companion_host 
         return rc;
     }
     const char *target = od_buf_cstr(&result->shown);
-    return od_fail(err, OD_E_BINDER, "VGI catalog '%s' could not attach %scompanion '%s' (target '%s'): %s",
-                   text_of(terms->catalog), wish->required ? "required " : "", text_of(wish->alias), text_of(target),
-                   cause.message);
+    return od_fail(err, OD_E_BINDER, "%s catalog '%s' could not attach %scompanion '%s' (target '%s'): %s",
+                   family_of(terms), text_of(terms->catalog), wish->required ? "required " : "", text_of(wish->alias),
+                   text_of(target), cause.message);
 }
 
 /* One entry; OD_OK with no companion if it was skipped. */
@@ -121,7 +121,7 @@ od_code od_companion_set_attach(od_companion_registry *registry, const od_compan
 
     *out = NULL;
     if (count > OD_COMPANION_MAX)
-        return od_fail(err, OD_E_BINDER, "VGI catalog '%s' advertised %zu companions; %d are allowed",
+        return od_fail(err, OD_E_BINDER, "%s catalog '%s' advertised %zu companions; %d are allowed", family_of(terms),
                        text_of(terms->catalog), count, OD_COMPANION_MAX);
     set = od_calloc(1, sizeof(*set) + count * sizeof(set->companions[0]));
     if (!set)

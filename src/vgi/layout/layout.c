@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "vgi/layout/layout_internal.h"
 #include "base/banned.h"
 
 enum { MAX_LINE = 65536 };
@@ -39,42 +40,11 @@ static char *trim(char *text)
     return text;
 }
 
-static od_code copy(const char *text, char **out, od_error *err)
-{
-    *out = od_strdup(text);
-    return *out != NULL ? OD_OK : od_fail(err, OD_E_NO_MEMORY, "out of memory");
-}
-
 static void free_texts(od_buf *list)
 {
     for (size_t i = 0; i < OD_LAYOUT_COUNT(*list, char *); i++)
         od_free(*OD_LAYOUT_AT(*list, char *, i));
     od_buf_release(list);
-}
-
-static od_code add_text(od_buf *list, const char *text, od_error *err)
-{
-    char *own;
-    od_code rc = copy(text, &own, err);
-
-    if (rc == OD_OK)
-        rc = od_buf_append(list, (const void *)&own, sizeof(char *), err);
-    if (rc != OD_OK)
-        od_free(own);
-    return rc;
-}
-
-/* A new item of zeros, of SIZE bytes, at the end of LIST. */
-static od_code add_item(od_buf *list, size_t size, void *out, od_error *err)
-{
-    od_code rc = od_buf_reserve(list, size, err);
-
-    if (rc != OD_OK)
-        return rc;
-    memset(list->data + list->len, 0, size);
-    *(void **)out = list->data + list->len;
-    list->len += size;
-    return OD_OK;
 }
 
 /* ---- names ---- */
@@ -120,7 +90,7 @@ static od_code read_name(const reader *r, const char *text, od_layout_name *out)
     for (;;) {
         if (out->count == OD_LAYOUT_PARTS || !read_part(&at, part) || part[0] == '\0')
             OD_TRY(bad(r, "no name:", text));
-        OD_TRY(copy(part, &out->parts[out->count], r->err));
+        OD_TRY(layout_copy(part, &out->parts[out->count], r->err));
         out->count++;
         if (*at == '\0')
             break;
@@ -135,17 +105,17 @@ out:
 
 static od_code begin_companion(reader *r, const char *name)
 {
-    od_code rc = add_item(&r->out->companions, sizeof *r->companion, (void *)&r->companion, r->err);
+    od_code rc = layout_add_item(&r->out->companions, sizeof *r->companion, (void *)&r->companion, r->err);
 
     if (rc != OD_OK)
         return rc;
     r->companion->line = r->line;
-    return copy(name, &r->companion->alias, r->err);
+    return layout_copy(name, &r->companion->alias, r->err);
 }
 
 static od_code begin_table(reader *r, const char *name)
 {
-    od_code rc = add_item(&r->out->tables, sizeof *r->table, (void *)&r->table, r->err);
+    od_code rc = layout_add_item(&r->out->tables, sizeof *r->table, (void *)&r->table, r->err);
 
     if (rc != OD_OK)
         return rc;
@@ -159,7 +129,7 @@ static od_code begin_branch(reader *r, od_layout_table *table)
 
     if (table == NULL)
         return bad(r, "a branch belongs to a table before it:", "[branch]");
-    rc = add_item(&table->branches, sizeof *r->branch, (void *)&r->branch, r->err);
+    rc = layout_add_item(&table->branches, sizeof *r->branch, (void *)&r->branch, r->err);
     if (rc != OD_OK)
         return rc;
     r->table = table;
@@ -208,7 +178,7 @@ static od_code set_text(const reader *r, const char *key, const char *value, cha
 {
     if (*out != NULL)
         return bad(r, "told twice:", key);
-    return copy(value, out, r->err);
+    return layout_copy(value, out, r->err);
 }
 
 static od_code set_bool(const reader *r, const char *value, bool *out)
@@ -254,9 +224,9 @@ static od_code set_companion(const reader *r, char *key, const char *value)
         return set_bool(r, value, &c->hidden);
     if (option == NULL)
         return bad(r, "[companion] has no", key);
-    OD_TRY(add_item(&c->options, sizeof *made, (void *)&made, r->err));
-    OD_TRY(copy(option, &made->name, r->err));
-    OD_TRY(copy(value, &made->value, r->err));
+    OD_TRY(layout_add_item(&c->options, sizeof *made, (void *)&made, r->err));
+    OD_TRY(layout_copy(option, &made->name, r->err));
+    OD_TRY(layout_copy(value, &made->value, r->err));
 out:
     return rc;
 }
@@ -268,7 +238,7 @@ static od_code set_table(const reader *r, const char *key, const char *value)
     if (strcmp(key, "split") == 0)
         return set_text(r, key, value, &r->table->split);
     if (strcmp(key, "extension") == 0)
-        return add_text(&r->table->extensions, value, r->err);
+        return layout_add_text(&r->table->extensions, value, r->err);
     return bad(r, "[table] has no", key);
 }
 
@@ -279,7 +249,7 @@ static od_code set_branch(const reader *r, const char *key, const char *value)
     if (strcmp(key, "files") == 0)
         return set_text(r, key, value, &r->branch->format);
     if (strcmp(key, "location") == 0)
-        return add_text(&r->branch->locations, value, r->err);
+        return layout_add_text(&r->branch->locations, value, r->err);
     if (strcmp(key, "where") == 0)
         return set_text(r, key, value, &r->branch->where);
     return bad(r, "[branch] has no", key);
@@ -379,9 +349,9 @@ od_code od_layout_add_companion(od_layout *layout, const char *alias, const char
     od_layout_companion *made;
     od_code rc;
 
-    OD_TRY(add_item(&layout->companions, sizeof *made, (void *)&made, err));
-    OD_TRY(copy(alias, &made->alias, err));
-    OD_TRY(copy(target, &made->target, err));
+    OD_TRY(layout_add_item(&layout->companions, sizeof *made, (void *)&made, err));
+    OD_TRY(layout_copy(alias, &made->alias, err));
+    OD_TRY(layout_copy(target, &made->target, err));
 out:
     return rc;
 }

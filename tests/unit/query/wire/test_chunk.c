@@ -113,6 +113,27 @@ static void test_finished_both_ways(void **state)
     }
 }
 
+static void test_a_layout_comes_in_a_chunk_of_its_own(void **state)
+{
+    static const uint8_t layout[] = {0x0a, 0x03, 0x0a, 0x01, 'a'}; /* a companion 'a' */
+    Openduck__V1__ExecuteFragmentChunk *pb;
+    od_msg *msg = NULL;
+    od_chunk chunk;
+
+    (void)state;
+    assert_int_equal(od_chunk_layout(od_slice_of(layout, sizeof layout), &msg, NULL), OD_OK);
+    assert_int_equal(od_chunk_decode(od_slice_of(od_msg_data(msg), od_msg_len(msg)), &chunk, NULL), OD_OK);
+    assert_int_equal(chunk.kind, OD_CHUNK_NONE);
+    assert_true(od_slice_equal(chunk.layout, od_slice_of(layout, sizeof layout)));
+    pb = openduck__v1__execute_fragment_chunk__unpack(NULL, od_msg_len(msg), od_msg_data(msg));
+    assert_non_null(pb);
+    assert_int_equal(pb->payload_case, OPENDUCK__V1__EXECUTE_FRAGMENT_CHUNK__PAYLOAD__NOT_SET);
+    assert_int_equal(pb->layout->n_companions, 1);
+    assert_string_equal(pb->layout->companions[0]->alias, "a");
+    openduck__v1__execute_fragment_chunk__free_unpacked(pb, NULL);
+    od_msg_unref(msg);
+}
+
 static void test_every_code_survives_the_wire(void **state)
 {
     (void)state;
@@ -296,6 +317,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_batch_head_is_ten_bytes_and_decodes_everywhere),
         cmocka_unit_test(test_batch_outside_of_its_message_or_too_large_is_refused),
         cmocka_unit_test(test_finished_both_ways),
+        cmocka_unit_test(test_a_layout_comes_in_a_chunk_of_its_own),
         cmocka_unit_test(test_every_code_survives_the_wire),
         cmocka_unit_test(test_error_chunk_is_what_protobuf_reads),
         cmocka_unit_test(test_error_text_becomes_utf8),

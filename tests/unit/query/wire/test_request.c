@@ -29,6 +29,7 @@ static const od_execute_request full = {
     .expected_catalog_version = UINT64_MAX - 3,
     .statement_id = {(const uint8_t *)"stmt", 4},
     .parameters = {(const uint8_t *)"\xff\0p", 3},
+    .wants_layout = true,
 };
 
 static void assert_same(const od_execute_request *a, const od_execute_request *b)
@@ -45,6 +46,7 @@ static void assert_same(const od_execute_request *a, const od_execute_request *b
     assert_true(od_slice_equal(a->parameters, b->parameters));
     assert_int_equal(a->format, b->format);
     assert_int_equal(a->describe_only, b->describe_only);
+    assert_int_equal(a->wants_layout, b->wants_layout);
     assert_true(a->expected_catalog_version == b->expected_catalog_version);
 }
 
@@ -88,6 +90,7 @@ static void test_request_is_byte_for_byte_protobufs(void **state)
     pb.statement_id = "stmt";
     pb.parameters.data = (uint8_t *)(uintptr_t)full.parameters.data;
     pb.parameters.len = full.parameters.len;
+    pb.wants_layout = 1;
     len = openduck__v1__execute_fragment_request__pack(&pb, packed);
     assert_int_equal(od_execute_request_encode(&full, &msg, NULL), OD_OK);
     assert_int_equal(od_msg_len(msg), len);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "openduck/v1/execution.pb-c.h"
 #include "vgi/layout.h"
 
 /* Reads TEXT as a file does; the file's name in messages is replaced by "FILE". */
@@ -33,7 +34,7 @@ static const char whole[] = "# of the events\n"
                             "comment = All of it\n"
                             "tables = listed\n"
                             "[companion lake]\n"
-                            "target = ducklake:sqlite:/srv/lake.sqlite\n"
+                            "target = ducklake:postgres:dbname=lake\n"
                             "option data_path = /srv/lake/\n"
                             "secret = key\n"
                             "optional = TRUE\n"
@@ -52,28 +53,22 @@ static const char whole[] = "# of the events\n"
                             "location = a.parquet\n"
                             "location = b.parquet\n";
 
-static void test_a_file_says_it_all(void **state)
+static void assert_is_whole(const od_layout *layout)
 {
-    od_layout layout = {0};
-    od_error err = {0};
     const od_layout_companion *lake;
     const od_layout_table *table;
     const od_layout_branch *branch;
 
-    (void)state;
-    assert_int_equal(read_text(whole, &layout, &err), OD_OK);
-    assert_string_equal(layout.comment, "All of it");
-    assert_true(layout.listed);
-    assert_int_equal(OD_LAYOUT_COUNT(layout.companions, od_layout_companion), 1);
-    lake = OD_LAYOUT_AT(layout.companions, od_layout_companion, 0);
+    assert_int_equal(OD_LAYOUT_COUNT(layout->companions, od_layout_companion), 1);
+    lake = OD_LAYOUT_AT(layout->companions, od_layout_companion, 0);
     assert_string_equal(lake->alias, "lake");
-    assert_string_equal(lake->target, "ducklake:sqlite:/srv/lake.sqlite");
+    assert_string_equal(lake->target, "ducklake:postgres:dbname=lake");
     assert_string_equal(lake->secret, "key");
     assert_null(lake->type);
     assert_true(lake->optional && !lake->hidden);
     assert_string_equal(OD_LAYOUT_AT(lake->options, od_layout_option, 0)->name, "data_path");
     assert_string_equal(OD_LAYOUT_AT(lake->options, od_layout_option, 0)->value, "/srv/lake/");
-    table = OD_LAYOUT_AT(layout.tables, od_layout_table, 0);
+    table = OD_LAYOUT_AT(layout->tables, od_layout_table, 0);
     assert_int_equal(table->name.count, 2);
     assert_string_equal(table->name.parts[0], "My \"own\"");
     assert_string_equal(*OD_LAYOUT_AT(table->extensions, char *, 0), "icu");
@@ -85,9 +80,105 @@ static void test_a_file_says_it_all(void **state)
     branch = OD_LAYOUT_AT(table->branches, od_layout_branch, 2);
     assert_string_equal(branch->format, "parquet");
     assert_int_equal(OD_LAYOUT_COUNT(branch->locations, char *), 2);
-    assert_true(od_layout_has_companion(&layout, "LAKE"));
-    assert_false(od_layout_has_companion(&layout, "lak"));
+    assert_true(od_layout_has_companion(layout, "LAKE"));
+    assert_false(od_layout_has_companion(layout, "lak"));
+}
+
+static void test_a_file_says_it_all(void **state)
+{
+    od_layout layout = {0};
+    od_error err = {0};
+
+    (void)state;
+    assert_int_equal(read_text(whole, &layout, &err), OD_OK);
+    assert_string_equal(layout.comment, "All of it");
+    assert_true(layout.listed);
+    assert_is_whole(&layout);
+    assert_int_equal(od_layout_check(&layout, &err), OD_OK);
     od_layout_release(&layout);
+}
+
+static void test_a_layout_goes_over_the_wire_as_protobuf_has_it(void **state)
+{
+    Openduck__V1__DatabaseLayout *pb;
+    od_layout layout = {0}, back = {0};
+    od_error err = {0};
+    od_buf bytes = {0};
+
+    (void)state;
+    assert_int_equal(read_text(whole, &layout, &err), OD_OK);
+    assert_int_equal(od_layout_encode(&layout, &bytes, &err), OD_OK);
+    assert_int_equal(od_layout_decode(od_slice_of(bytes.data, bytes.len), &back, &err), OD_OK);
+    assert_is_whole(&back);
+    pb = openduck__v1__database_layout__unpack(NULL, bytes.len, bytes.data);
+    assert_non_null(pb);
+    assert_string_equal(pb->companions[0]->target, "ducklake:postgres:dbname=lake");
+    assert_true(pb->companions[0]->optional);
+    assert_string_equal(pb->companions[0]->options[0]->value, "/srv/lake/");
+    assert_string_equal(pb->tables[0]->split, "SELECT min(ts) FROM events");
+    assert_int_equal(pb->tables[0]->branches[1]->n_from, 3);
+    assert_string_equal(pb->tables[0]->branches[0]->condition, "ts >= {split}");
+    assert_string_equal(pb->tables[0]->branches[2]->locations[1], "b.parquet");
+    openduck__v1__database_layout__free_unpacked(pb, NULL);
+    /* Cut anywhere, it is refused or is a smaller layout, and nothing is lost. */
+    for (size_t i = 0; i < bytes.len; i++) {
+        od_layout cut = {0};
+
+        if (od_layout_decode(od_slice_of(bytes.data, i), &cut, &err) != OD_OK)
+            assert_int_equal(err.code, OD_E_PROTOCOL);
+        od_layout_release(&cut);
+    }
+    od_buf_release(&bytes);
+    od_layout_release(&layout);
+    od_layout_release(&back);
+}
+
+static void test_what_is_no_layout_is_refused(void **state)
+{
+    static const struct {
+        const char *bytes;
+        size_t len;
+    } cases[] = {
+        {"\x0a\x00", 2},                                                       /* a companion without a name */
+        {"\x12\x00", 2},                                                       /* a table without one */
+        {"\x12\x09\x0a\x01g\x0a\x01g\x0a\x01g", 11},                           /* a table's name of three parts */
+        {"\x12\x11\x2a\x0f\x0a\x01g\x0a\x01g\x0a\x01g\x0a\x01g\x0a\x01g", 19}, /* a branch's of five */
+        {"\x0a\x03\x0a\x01\xff", 5},                                           /* no UTF-8 */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        od_layout layout = {0};
+        od_error err = {0};
+
+        assert_int_equal(od_layout_decode(od_slice_of(cases[i].bytes, cases[i].len), &layout, &err), OD_E_PROTOCOL);
+        od_layout_release(&layout);
+    }
+}
+
+static void test_a_layout_that_makes_no_sense_is_told(void **state)
+{
+    static const struct {
+        const char *text, *told;
+    } cases[] = {
+        {"[companion a]\ntarget = duckdb:x\n[companion A]\ntarget = duckdb:y", "line 3: there are two companions 'A'"},
+        {"[companion a]\ntarget = http:x", "not permitted"},
+        {"[table t]", "line 1: VGI table returned zero scan branches [table: main.t]"},
+        {"[table t]\n[branch]\nfrom = lake.main.t", "line 2: there is no companion 'lake'"},
+        {"[table t]\n[branch]\nfrom = t\n[table main.T]\n[branch]\nfrom = t",
+         "line 4: there are two tables 'T' in schema 'main'"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        od_layout layout = {0};
+        od_error err = {0};
+
+        assert_int_equal(read_text(cases[i].text, &layout, &err), OD_OK);
+        assert_int_not_equal(od_layout_check(&layout, &err), OD_OK);
+        assert_non_null(strstr(err.message, cases[i].told));
+        od_layout_release(&layout);
+    }
 }
 
 static void test_a_line_that_is_wrong_is_named(void **state)
@@ -156,6 +247,9 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_file_says_it_all),
+        cmocka_unit_test(test_a_layout_goes_over_the_wire_as_protobuf_has_it),
+        cmocka_unit_test(test_what_is_no_layout_is_refused),
+        cmocka_unit_test(test_a_layout_that_makes_no_sense_is_told),
         cmocka_unit_test(test_a_line_that_is_wrong_is_named),
         cmocka_unit_test(test_a_file_that_is_not_there_is_told),
         cmocka_unit_test(test_the_split_stands_wherever_a_condition_names_it),
