@@ -92,7 +92,8 @@ static od_code check(const od_layout *layout, od_engine *engine, const char *dat
 {
     od_code rc = od_layout_check(layout, err);
 
-    if (rc == OD_OK && (layout->comment != NULL || layout->default_schema != NULL || layout->listed))
+    if (rc == OD_OK &&
+        (layout->comment != NULL || layout->default_schema != NULL || layout->secret_service != NULL || layout->listed))
         rc = od_fail(err, OD_E_INVALID, "[catalog] is for vgi-serve alone");
     for (size_t i = 0; rc == OD_OK && engine != NULL && i < OD_LAYOUT_COUNT(layout->tables, od_layout_table); i++)
         rc = try_table(engine, database, OD_LAYOUT_AT(layout->tables, od_layout_table, i), err);

@@ -26,6 +26,22 @@ BoundArm BindNamedArm(Binder &binder, const string &catalog, const string &schem
 	return FromStatement(binder.Bind(static_cast<TableRef &>(ref)));
 }
 
+//! Whether PLAN reads a table of branches, of either extension: whose optimizer comes next is not known.
+static bool ReadsBranches(const LogicalOperator &plan) {
+	if (plan.type == LogicalOperatorType::LOGICAL_GET) {
+		auto &name = plan.Cast<LogicalGet>().function.name;
+		if (name == "vgi_branches" || name == "openduck_branches") {
+			return true;
+		}
+	}
+	for (auto &child : plan.children) {
+		if (ReadsBranches(*child)) {
+			return true;
+		}
+	}
+	return false;
+}
+
 BoundArm BindTableArm(ClientContext &context, Binder &binder, const BranchedName &table, const string &catalog,
                       const string &schema, const string &name, const vector<string> &refused) {
 	auto database = DatabaseManager::Get(context).GetDatabase(context, catalog);
@@ -39,7 +55,13 @@ BoundArm BindTableArm(ClientContext &context, Binder &binder, const BranchedName
 		throw BinderException("%s references table '%s' of '%s', which is a%s catalog itself", table.Quoted(), name,
 		                      catalog, type == "vgi" ? " VGI" : "n OpenDuck");
 	}
-	return BindNamedArm(binder, catalog, schema.empty() ? database->GetCatalog().GetDefaultSchema() : schema, name);
+	auto result =
+	    BindNamedArm(binder, catalog, schema.empty() ? database->GetCatalog().GetDefaultSchema() : schema, name);
+	if (ReadsBranches(*result.plan)) {
+		throw BinderException("%s references table '%s' of '%s', which is read from branches itself", table.Quoted(),
+		                      name, catalog);
+	}
+	return result;
 }
 
 optional_idx ArgumentPosition(const string &name) {

@@ -85,8 +85,18 @@ public:
 
 	Given database;
 	Given snapshot;
+	CompanionRights companions;
 
 private:
+	static bool Boolean(const string &key, const Value &value) {
+		Value result;
+		string message;
+		if (value.IsNull() || !value.DefaultTryCastAs(LogicalType::BOOLEAN, result, &message)) {
+			throw BinderException("ATTACH: %s must be true or false", StringUtil::Upper(key));
+		}
+		return BooleanValue::Get(result);
+	}
+
 	//! Takes the options that are ours; a token does not stay in what duckdb_databases() shows.
 	void ReadOptions(AttachOptions &options) {
 		for (auto &option : options.options) {
@@ -106,10 +116,17 @@ private:
 			} else if (key == "tls_ca" || key == "tls_cert" || key == "tls_key") {
 				(key == "tls_ca" ? tls_ca : key == "tls_cert" ? tls_cert : tls_key).Offer(text);
 				tls_asked = true;
+			} else if (key == "attach_companions") {
+				companions.attach = Boolean(key, option.second);
+			} else if (key == "attach_companion_secrets") {
+				companions.secrets = Boolean(key, option.second);
+			} else if (key == "companions_read_only") {
+				companions.read_only = Boolean(key, option.second);
 			} else {
 				throw BinderException(
 				    "ATTACH: unknown option \"%s\" for an openduck database; ENDPOINT, TOKEN, SECRET, "
-				    "DATABASE, SNAPSHOT, TLS_CA, TLS_CERT, TLS_KEY and READ_ONLY are known",
+				    "DATABASE, SNAPSHOT, TLS_CA, TLS_CERT, TLS_KEY, ATTACH_COMPANIONS, ATTACH_COMPANION_SECRETS, "
+				    "COMPANIONS_READ_ONLY and READ_ONLY are known",
 				    option.first);
 			}
 		}
@@ -250,6 +267,9 @@ unique_ptr<Catalog> Attach(optional_ptr<StorageExtensionInfo> storage_info, Clie
 	// The path as it was written may hold the token.
 	info.path = shown;
 	catalog->Connect(context);
+	if (catalog->Layout() && target.companions.attach) {
+		catalog->Layout()->AttachCompanions(context, db.GetName(), target.companions, catalog->GetCompanions());
+	}
 	GiveWay(context, db.GetName(), info);
 	return std::move(catalog);
 }

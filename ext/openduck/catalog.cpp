@@ -18,7 +18,8 @@ namespace openduck {
 
 OpenDuckCatalog::OpenDuckCatalog(AttachedDatabase &db, shared_ptr<Remote> remote_p,
                                  shared_ptr<OpenDuckStorageInfo> info_p, string shown_path)
-    : Catalog(db), remote(std::move(remote_p)), info(std::move(info_p)), shown_path(std::move(shown_path)) {
+    : Catalog(db), remote(std::move(remote_p)), companions(db.GetDatabase()), info(std::move(info_p)),
+      shown_path(std::move(shown_path)) {
 	info->attached++;
 }
 
@@ -30,12 +31,17 @@ void OpenDuckCatalog::Initialize(bool load_builtin) {
 }
 
 void OpenDuckCatalog::Connect(ClientContext &context) {
-	auto loaded = CatalogLoader::LoadSchemas(context, *remote, nullptr, SMALL_COLUMN_COUNT);
+	auto snapshot = od_remote_snapshot(remote->Handle());
+	string told;
+	auto loaded = CatalogLoader::LoadSchemas(context, *remote, nullptr, SMALL_COLUMN_COUNT, snapshot ? nullptr : &told);
 	// Servers of the protocol's first version know no versions of catalogs, and read a database as it is now whatever they are asked.
-	if (od_remote_snapshot(remote->Handle()) && loaded.version == 0) {
+	if (snapshot && loaded.version == 0) {
 		throw NotImplementedException("ATTACH: the server at %s does not read snapshots", remote->Authority());
 	}
 	remote_database = loaded.database;
+	if (!told.empty()) {
+		layout = make_uniq<RemoteLayout>(told);
+	}
 	Publish(make_shared_ptr<CatalogSnapshot>(*this, NextSnapshotId(), loaded, true));
 }
 
@@ -193,6 +199,10 @@ unique_ptr<LogicalOperator> OpenDuckCatalog::BindCreateIndex(Binder &binder, Cre
                                                              TableCatalogEntry &table,
                                                              unique_ptr<LogicalOperator> plan) {
 	RefuseWrite("CREATE INDEX");
+}
+
+void OpenDuckCatalog::OnDetach(ClientContext &context) {
+	companions.Release(context);
 }
 
 DatabaseSize OpenDuckCatalog::GetDatabaseSize(ClientContext &context) {

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "openduck/layout.hpp"
 #include "openduck/remote.hpp"
 #include "openduck/snapshot.hpp"
 #include "openduck/table_size.hpp"
@@ -32,8 +33,16 @@ public:
 	                string shown_path);
 	~OpenDuckCatalog() override;
 
-	//! Asks the server for the name and the schemas of the database: proves endpoint, token and database.
+	//! Asks the server for the name, the schemas and the layout of the database: proves endpoint, token and database. A snapshot has no
+	//! layout: it is the database as it was, alone.
 	void Connect(ClientContext &context);
+	//! What the server has told then; null: nothing.
+	optional_ptr<const RemoteLayout> Layout() const {
+		return layout.get();
+	}
+	Companions &GetCompanions() {
+		return companions;
+	}
 
 	Remote &GetRemote() {
 		return *remote;
@@ -105,6 +114,7 @@ public:
 	unique_ptr<LogicalOperator> BindCreateIndex(Binder &binder, CreateStatement &stmt, TableCatalogEntry &table,
 	                                            unique_ptr<LogicalOperator> plan) override;
 
+	void OnDetach(ClientContext &context) override;
 	DatabaseSize GetDatabaseSize(ClientContext &context) override;
 	bool InMemory() override {
 		return false;
@@ -121,6 +131,8 @@ private:
 	void DropSchema(ClientContext &context, DropInfo &info) override;
 
 	shared_ptr<Remote> remote;
+	Companions companions;
+	unique_ptr<const RemoteLayout> layout;
 	shared_ptr<OpenDuckStorageInfo> info;
 	string shown_path;
 	string remote_database;

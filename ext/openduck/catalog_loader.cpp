@@ -379,10 +379,11 @@ private:
 	case_insensitive_map_t<idx_t> index;
 };
 
-LoadedCatalog Ask(ClientContext &context, Remote &remote, const od_remote_txn *txn, const string &sql) {
+LoadedCatalog Ask(ClientContext &context, Remote &remote, const od_remote_txn *txn, const string &sql,
+                  string *layout = nullptr) {
 	LoadedCatalog result;
 	result.column_count = -1;
-	auto rows = remote.Query(context, txn, sql, AnswerTypes(), &result.version);
+	auto rows = remote.Query(context, txn, sql, AnswerTypes(), &result.version, layout);
 	AnswerReader(result).Read(*rows);
 	return result;
 }
@@ -460,8 +461,8 @@ void MendForeignKeys(ClientContext &context, Remote &remote, const od_remote_txn
 } // namespace
 
 LoadedCatalog CatalogLoader::LoadSchemas(ClientContext &context, Remote &remote, const od_remote_txn *txn,
-                                         int64_t count_limit) {
-	return Ask(context, remote, txn, Union({DatabasePart(CountColumns(count_limit)), SchemasPart()}));
+                                         int64_t count_limit, string *layout) {
+	return Ask(context, remote, txn, Union({DatabasePart(CountColumns(count_limit)), SchemasPart()}), layout);
 }
 
 LoadedCatalog CatalogLoader::LoadAll(ClientContext &context, Remote &remote, const od_remote_txn *txn,

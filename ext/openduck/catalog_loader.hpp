@@ -66,9 +66,9 @@ struct LoadedCatalog {
 //! in TXN; null: by themselves.
 class CatalogLoader {
 public:
-	//! The schemas alone, and how many columns there are, counted up to COUNT_LIMIT + 1.
+	//! The schemas alone, and how many columns there are, counted up to COUNT_LIMIT + 1. LAYOUT as in Remote::Query.
 	static LoadedCatalog LoadSchemas(ClientContext &context, Remote &remote, const od_remote_txn *txn,
-	                                 int64_t count_limit);
+	                                 int64_t count_limit, string *layout = nullptr);
 	//! All tables and views.
 	static LoadedCatalog LoadAll(ClientContext &context, Remote &remote, const od_remote_txn *txn, int64_t count_limit);
 	//! What SELECT * FROM SCHEMA.NAME would give. Costs the server no scan of its tables. Throws the server's error if

@@ -1,7 +1,10 @@
 //===----------------------------------------------------------------------===//
 // openduck/extension.cpp: LOAD openduck
 //===----------------------------------------------------------------------===//
+#include "common/companions.hpp"
+#include "common/event.hpp"
 #include "openduck/attach.hpp"
+#include "openduck/branches.hpp"
 #include "openduck/default_database.hpp"
 #include "openduck/forward.hpp"
 #include "openduck/refresh.hpp"
@@ -27,6 +30,9 @@ DUCKDB_CPP_EXTENSION_ENTRY(openduck, loader) {
 	auto &db = loader.GetDatabaseInstance();
 	auto info = duckdb::make_shared_ptr<openduck::OpenDuckStorageInfo>();
 	openduck::RegisterOptions(loader);
+	openduck::RegisterEvents(db);
+	openduck::RegisterCompanionList(loader, "openduck_companions");
+	openduck::RegisterBranchList(loader);
 	openduck::RegisterDefaultDatabase(loader);
 	openduck::RegisterSecret(loader);
 	openduck::RegisterRemoteFunctions(loader);

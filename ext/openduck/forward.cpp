@@ -269,7 +269,12 @@ ForwardState::Decision ForwardState::Decide(ClientContext &context, SQLStatement
 		pending = std::move(written);
 		return Decision::FORWARD;
 	} catch (NotForwardable &ex) {
-		if (bound && IsDefinition(inner->type) && !IsCreateTableAs(*inner)) {
+		if (ex.refused && !bound) {
+			throw BinderException(ex.what());
+		}
+		if (ex.refused) {
+			refusal = ErrorData(ExceptionType::BINDER, ex.what());
+		} else if (bound && IsDefinition(inner->type) && !IsCreateTableAs(*inner)) {
 			// There is no other way to carry it out.
 			refusal =
 			    ErrorData(ExceptionType::BINDER,

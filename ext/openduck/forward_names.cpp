@@ -1,5 +1,6 @@
 #include "openduck/forward_names.hpp"
 
+#include "openduck/branches.hpp"
 #include "openduck/view.hpp"
 
 #include "duckdb/catalog/catalog_entry/schema_catalog_entry.hpp"
@@ -92,11 +93,30 @@ RemoteNames::Place RemoteNames::Resolve(CatalogType type, string &catalog, strin
 	if (!OpenDuckCatalog::Is(owner)) {
 		return Place::LOCAL;
 	}
+	if (HasBranches(*entry)) {
+		return Place::LOCAL; // its server has only a part of it
+	}
 	schema = entry->ParentSchema().name;
 	if (entry->type == CatalogType::TABLE_ENTRY || entry->type == CatalogType::VIEW_ENTRY) {
 		tables.push_back(*entry);
 	}
 	return Take(owner.Cast<OpenDuckCatalog>(), catalog);
+}
+
+optional_ptr<OpenDuckTableEntry> RemoteNames::FindBranched(string catalog, string schema, const string &name) {
+	auto laid = false;
+	for (auto &database : DatabaseManager::Get(context).GetDatabases(context)) {
+		auto remote = Remote(database->GetName());
+		auto layout = remote ? remote->Layout() : nullptr;
+		laid |= layout && layout->HasName(name);
+	}
+	if (!laid) {
+		return nullptr; // no server is asked for a name that is only to be made
+	}
+	EntryLookupInfo lookup(CatalogType::TABLE_ENTRY, name);
+	Binder::BindSchemaOrCatalog(context, catalog, schema);
+	auto entry = Catalog::GetEntry(context, catalog, schema, lookup, OnEntryNotFound::RETURN_NULL);
+	return entry && HasBranches(*entry) ? &entry->Cast<OpenDuckTableEntry>() : nullptr;
 }
 
 RemoteNames::Place RemoteNames::ResolveNew(string &catalog, string &schema) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "openduck/catalog.hpp"
+#include "openduck/table.hpp"
 
 namespace openduck {
 
@@ -29,6 +30,9 @@ public:
 	Place ResolveNew(string &catalog, string &schema);
 	//! As ResolveNew, of a schema.
 	Place ResolveSchema(string &catalog);
+
+	//! The table of branches that such names lead to; null: they lead to something else.
+	optional_ptr<OpenDuckTableEntry> FindBranched(string catalog, string schema, const string &name);
 
 	//! The remote database of the statement; null if no name has led to one yet.
 	optional_ptr<OpenDuckCatalog> Target() const {

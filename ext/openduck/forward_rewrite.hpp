@@ -17,11 +17,14 @@ namespace openduck {
 //! Thrown by the rewriter, caught by who called it: why the server cannot run the statement as a whole.
 class NotForwardable : public std::exception {
 public:
-	explicit NotForwardable(string reason) : reason(std::move(reason)) {
+	//! REFUSED: nobody else can run it either.
+	explicit NotForwardable(string reason, bool refused = false) : refused(refused), reason(std::move(reason)) {
 	}
 	const char *what() const noexcept override {
 		return reason.c_str();
 	}
+
+	const bool refused;
 
 private:
 	string reason;
@@ -56,6 +59,10 @@ public:
 
 private:
 	// ---- forward_rewrite_statement.cpp ----
+	//! Refuses a statement that writes to such a table, or changes it, if it has branches.
+	void RefuseBranches(const string &catalog, const string &schema, const string &name);
+	//! As Table, of what is written to.
+	void Target(TableRef &ref);
 	void Insert(InsertStatement &statement);
 	void Update(UpdateStatement &statement);
 	void Delete(DeleteStatement &statement);

@@ -1,6 +1,7 @@
 //===----------------------------------------------------------------------===//
 // openduck/forward_rewrite_statement.cpp: what kinds of statements there are to forward
 //===----------------------------------------------------------------------===//
+#include "openduck/branches.hpp"
 #include "openduck/forward_rewrite.hpp"
 
 #include "duckdb/function/scalar_macro_function.hpp"
@@ -51,7 +52,25 @@ void ForwardRewriter::Place(string &catalog, string &schema) {
 	}
 }
 
+void ForwardRewriter::RefuseBranches(const string &catalog, const string &schema, const string &name) {
+	auto table = names.FindBranched(catalog, schema, name);
+	if (table) {
+		throw NotForwardable(BranchesRefusal(table->name, table->catalog.GetName()), true);
+	}
+}
+
+void ForwardRewriter::Target(TableRef &ref) {
+	if (ref.type == TableReferenceType::BASE_TABLE) {
+		auto &table = ref.Cast<BaseTableRef>();
+		RefuseBranches(table.catalog_name, table.schema_name, table.table_name);
+	}
+	Table(ref);
+}
+
 void ForwardRewriter::PlaceExisting(CatalogType type, string &catalog, string &schema, const string &name) {
+	if (type == CatalogType::TABLE_ENTRY) {
+		RefuseBranches(catalog, schema, name);
+	}
 	if (names.Resolve(type, catalog, schema, name) != RemoteNames::Place::REMOTE) {
 		throw NotForwardable("\"" + name + "\" belongs to this side");
 	}
@@ -81,7 +100,7 @@ void ForwardRewriter::SetInfo(UpdateSetInfo &info) {
 }
 
 void ForwardRewriter::Update(UpdateStatement &statement) {
-	Table(*statement.table);
+	Target(*statement.table);
 	CommonTables(statement.cte_map);
 	if (statement.from_table) {
 		Table(*statement.from_table);
@@ -91,7 +110,7 @@ void ForwardRewriter::Update(UpdateStatement &statement) {
 }
 
 void ForwardRewriter::Delete(DeleteStatement &statement) {
-	Table(*statement.table);
+	Target(*statement.table);
 	CommonTables(statement.cte_map);
 	for (auto &table : statement.using_clauses) {
 		Table(*table);
@@ -101,7 +120,7 @@ void ForwardRewriter::Delete(DeleteStatement &statement) {
 }
 
 void ForwardRewriter::Merge(MergeIntoStatement &statement) {
-	Table(*statement.target);
+	Target(*statement.target);
 	CommonTables(statement.cte_map);
 	Table(*statement.source);
 	OptionalExpr(statement.join_condition);
@@ -140,6 +159,7 @@ void ForwardRewriter::Create(CreateInfo &info) {
 	}
 	case CatalogType::TABLE_ENTRY: {
 		auto &table = info.Cast<CreateTableInfo>();
+		RefuseBranches(info.catalog, info.schema, table.table);
 		Place(info.catalog, info.schema);
 		if (table.query) {
 			Query(*table.query->node);
@@ -150,6 +170,7 @@ void ForwardRewriter::Create(CreateInfo &info) {
 		return;
 	}
 	case CatalogType::VIEW_ENTRY:
+		RefuseBranches(info.catalog, info.schema, info.Cast<CreateViewInfo>().view_name);
 		Place(info.catalog, info.schema);
 		stored = true;
 		names.LookFirstInTarget(info.schema);

@@ -3,6 +3,8 @@
 //===----------------------------------------------------------------------===//
 #include "openduck/pushdown.hpp"
 
+#include "common/branches.hpp"
+
 #include "duckdb/optimizer/column_binding_replacer.hpp"
 #include "duckdb/optimizer/optimizer.hpp"
 #include "duckdb/planner/binder.hpp"
@@ -379,6 +381,7 @@ static void OptimizeRemoteScans(OptimizerExtensionInput &input, unique_ptr<Logic
 }
 
 static void PrepareRemoteScans(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan) {
+	PlanBranches(input.context, input.optimizer.binder, plan);
 	RefreshTableSizes(input.context, *plan);
 }
 

@@ -33,7 +33,7 @@ bool RemoteStream::Interrupted(void *arg) {
 
 unique_ptr<RemoteStream> RemoteStream::Start(optional_ptr<ClientContext> context, Remote &remote,
                                              const od_remote_txn *txn, const string &sql, uint64_t catalog_version,
-                                             bool describe_only, od_slice parameters) {
+                                             bool describe_only, od_slice parameters, bool wants_layout) {
 	auto stream = make_uniq<RemoteStream>();
 	stream->context = context;
 	auto statement_id = context ? RemoteClientState::Get(*context)->StatementId() : string();
@@ -47,6 +47,7 @@ unique_ptr<RemoteStream> RemoteStream::Start(optional_ptr<ClientContext> context
 	query.interrupt.arg = stream.get();
 	query.txn = txn;
 	query.parameters = parameters;
+	query.wants_layout = wants_layout;
 	od_error err = {};
 	if (od_remote_execute(remote.Handle(), &query, &stream->result, &err) != OD_OK) {
 		ThrowError(err);
@@ -82,6 +83,11 @@ RemoteStream::Got RemoteStream::NextWithin(int64_t wait_ms, RemotePayload &paylo
 
 uint64_t RemoteStream::Bytes() const {
 	return od_result_bytes(result);
+}
+
+string RemoteStream::Layout() const {
+	auto bytes = od_result_layout(result);
+	return bytes.len == 0 ? string() : string(reinterpret_cast<const char *>(bytes.data), bytes.len);
 }
 
 uint64_t RemoteStream::CatalogVersion() const {
@@ -160,8 +166,9 @@ string Remote::Database() const {
 }
 
 unique_ptr<ColumnDataCollection> Remote::Query(optional_ptr<ClientContext> context, const od_remote_txn *txn,
-                                               const string &sql, const vector<LogicalType> &types, uint64_t *version) {
-	auto stream = RemoteStream::Start(context, *this, txn, sql, 0, false);
+                                               const string &sql, const vector<LogicalType> &types, uint64_t *version,
+                                               string *layout) {
+	auto stream = RemoteStream::Start(context, *this, txn, sql, 0, false, {nullptr, 0}, layout != nullptr);
 	auto &allocator = Allocator::DefaultAllocator();
 	auto result = make_uniq<ColumnDataCollection>(allocator, types);
 	vector<string> names;
@@ -184,6 +191,9 @@ unique_ptr<ColumnDataCollection> Remote::Query(optional_ptr<ClientContext> conte
 	}
 	if (version) {
 		*version = stream->CatalogVersion();
+	}
+	if (layout) {
+		*layout = stream->Layout();
 	}
 	return result;
 }

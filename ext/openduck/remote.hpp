@@ -47,9 +47,10 @@ public:
 
 	//! Runs SQL and fetches all its rows as TYPES; for catalog questions. EXPECTED_VERSION 0: any. *VERSION (may be
 	//! null) gets the catalog version that it ran against. Interruptible by CONTEXT (may be null). Runs in TXN; null: by
-	//! itself.
+	//! itself. LAYOUT (may be null) gets the bytes of the database's layout; empty: it has none.
 	unique_ptr<ColumnDataCollection> Query(optional_ptr<ClientContext> context, const od_remote_txn *txn,
-	                                       const string &sql, const vector<LogicalType> &types, uint64_t *version);
+	                                       const string &sql, const vector<LogicalType> &types, uint64_t *version,
+	                                       string *layout = nullptr);
 	//! The columns that SQL would give with the values PARAMETERS, without running it. Types come from the server's text,
 	//! bound with CONTEXT.
 	vector<RemoteColumn> Describe(ClientContext &context, const od_remote_txn *txn, const string &sql,

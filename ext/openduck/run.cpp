@@ -1,5 +1,6 @@
 #include "openduck/run.hpp"
 
+#include "openduck/branches.hpp"
 #include "openduck/catalog.hpp"
 #include "openduck/run_text.hpp"
 
@@ -50,6 +51,13 @@ static optional_ptr<Catalog> FindHere(ClientContext &context, const BaseTableRef
 	return entry ? &entry->ParentCatalog() : nullptr;
 }
 
+//! Of what FindHere finds: its server has only a part of it.
+static bool IsBranched(ClientContext &context, const BaseTableRef &ref) {
+	EntryLookupInfo lookup(CatalogType::TABLE_ENTRY, ref.table_name);
+	auto entry = Catalog::GetEntry(context, ref.catalog_name, ref.schema_name, lookup, OnEntryNotFound::RETURN_NULL);
+	return entry && HasBranches(*entry);
+}
+
 static bool KnownThere(ClientContext &context, OpenDuckCatalog &catalog, const BaseTableRef &ref) {
 	if (!ref.catalog_name.empty()) {
 		return false;
@@ -78,7 +86,7 @@ public:
 protected:
 	void Table(BaseTableRef &ref) override {
 		auto here = FindHere(context, ref);
-		if (here && !OpenDuckCatalog::Is(*here)) {
+		if (here && (!OpenDuckCatalog::Is(*here) || IsBranched(context, ref))) {
 			local = true;
 			return;
 		}

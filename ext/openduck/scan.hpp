@@ -105,7 +105,7 @@ public:
 	//! the interrupt of CONTEXT (may be null) is looked at.
 	static unique_ptr<RemoteStream> Start(optional_ptr<ClientContext> context, Remote &remote, const od_remote_txn *txn,
 	                                      const string &sql, uint64_t catalog_version, bool describe_only,
-	                                      od_slice parameters = {nullptr, 0});
+	                                      od_slice parameters = {nullptr, 0}, bool wants_layout = false);
 	enum class Got : uint8_t { PAYLOAD, END, NOTHING_YET };
 	//! The next payload; NOTHING_YET after WAIT_MS without one. One thread at a time.
 	Got NextWithin(int64_t wait_ms, RemotePayload &payload);
@@ -117,6 +117,8 @@ public:
 	od_code TryNextWithin(int64_t wait_ms, RemotePayload &payload, Got &got, od_error &err);
 	uint64_t Bytes() const;
 	uint64_t CatalogVersion() const;
+	//! What od_result_layout has.
+	string Layout() const;
 	//! Also stop waiting when another part of the running statement has failed.
 	void WatchExecutor() {
 		watch_executor = true;

@@ -1,5 +1,7 @@
 #include "openduck/schema.hpp"
 
+#include "common/event.hpp"
+#include "openduck/branches.hpp"
 #include "openduck/catalog.hpp"
 #include "openduck/define.hpp"
 #include "openduck/objects.hpp"
@@ -174,14 +176,82 @@ optional_ptr<CatalogEntry> OpenDuckSchemaEntry::LookupEntry(CatalogTransaction t
 	auto &context = transaction.GetContext();
 	auto &remote_transaction = OpenDuckTransaction::Get(context, catalog);
 	remote_transaction.Touch();
-	auto entry = Find(name);
-	if (!entry || !Usable(*entry, type)) {
-		entry = FetchRelation(context, remote_transaction, snapshot, this->name, name, type);
+	auto table = rows_of_view ? nullptr : Laid(name);
+	if (table) {
+		return FindBranched(context, remote_transaction, *table);
 	}
+	auto entry = FindOwn(context, remote_transaction, type, name);
 	if (!entry || !rows_of_view) {
 		return entry;
 	}
-	return entry->type == CatalogType::VIEW_ENTRY ? &entry->Cast<OpenDuckViewEntry>().Rows() : nullptr;
+	if (entry->type == CatalogType::VIEW_ENTRY) {
+		return &entry->Cast<OpenDuckViewEntry>().Rows();
+	}
+	// A branch of a table of branches is read under the hidden name, too.
+	return snapshot.catalog.Layout() ? entry : nullptr;
+}
+
+//===--------------------------------------------------------------------===//
+// Tables of branches
+//===--------------------------------------------------------------------===//
+optional_ptr<const od_layout_table> OpenDuckSchemaEntry::Laid(const string &table) const {
+	auto layout = snapshot.catalog.Layout();
+	return layout ? layout->FindTable(name, table) : nullptr;
+}
+
+optional_ptr<CatalogEntry> OpenDuckSchemaEntry::FindOwn(ClientContext &context, OpenDuckTransaction &transaction,
+                                                        CatalogType wanted, const string &relation) {
+	auto entry = Find(relation);
+	return entry && Usable(*entry, wanted) ? entry
+	                                       : FetchRelation(context, transaction, snapshot, name, relation, wanted);
+}
+
+//! ENTRY as a table: of a view, its rows.
+static OpenDuckTableEntry &AsTable(CatalogEntry &entry) {
+	return entry.type == CatalogType::VIEW_ENTRY ? entry.Cast<OpenDuckViewEntry>().Rows()
+	                                             : entry.Cast<OpenDuckTableEntry>();
+}
+
+optional_ptr<CatalogEntry> OpenDuckSchemaEntry::FindBranched(ClientContext &context, OpenDuckTransaction &transaction,
+                                                             const od_layout_table &table) {
+	string table_name = od_layout_table_name(&table.name);
+	{
+		lock_guard<mutex> guard(lock);
+		auto known = branched.find(table_name);
+		if (known != branched.end()) {
+			return known->second.get();
+		}
+	}
+	// The columns are those of the database's table of its name, else of its first branch that is of the database.
+	auto source = FindOwn(context, transaction, CatalogType::TABLE_ENTRY, table_name);
+	for (idx_t i = 0; !source && i < OD_LAYOUT_COUNT(table.branches, od_layout_branch); i++) {
+		auto &from = OD_LAYOUT_AT(table.branches, od_layout_branch, i)->from;
+		if (from.count == 1 || from.count == 2) {
+			auto schema = snapshot.FindSchema(od_layout_schema(&from));
+			source = schema
+			             ? schema->FindOwn(context, transaction, CatalogType::TABLE_ENTRY, od_layout_table_name(&from))
+			             : nullptr;
+		}
+	}
+	if (!source) {
+		throw BinderException(
+		    "table \"%s\".\"%s\" of database \"%s\" is read from branches, and the server's database has "
+		    "no table that tells its columns",
+		    name, table_name, catalog.GetName());
+	}
+	auto &own = AsTable(*source);
+	// It may be of a newer snapshot than this.
+	auto schema = own.snapshot.FindSchema(name);
+	if (!schema) {
+		return nullptr;
+	}
+	auto entry = OpenDuckTableEntry::OfBranches(*schema, table, own);
+	lock_guard<mutex> guard(schema->lock);
+	auto &slot = schema->branched[table_name];
+	if (!slot) {
+		slot = std::move(entry);
+	}
+	return slot.get();
 }
 
 void OpenDuckSchemaEntry::Scan(ClientContext &context, CatalogType type,
@@ -202,7 +272,29 @@ void OpenDuckSchemaEntry::Scan(ClientContext &context, CatalogType type,
 		schema = *found;
 	}
 	for (auto &entry : schema.get().Known()) {
-		callback(entry.get());
+		if (!Laid(entry.get().name)) {
+			callback(entry.get());
+		}
+	}
+	auto layout = snapshot.catalog.Layout();
+	if (!layout) {
+		return;
+	}
+	auto &transaction = OpenDuckTransaction::Get(context, catalog);
+	for (auto table : layout->Tables()) {
+		if (!StringUtil::CIEquals(od_layout_schema(&table->name), name)) {
+			continue;
+		}
+		optional_ptr<CatalogEntry> entry;
+		try {
+			entry = schema.get().FindBranched(context, transaction, *table);
+		} catch (BinderException &ex) {
+			LogEvent(DatabaseInstance::GetDatabase(context), &context, "vgi.table_branches.skip_failed_table",
+			         {{"catalog", catalog.GetName()}, {"schema", name}, {"error", ErrorData(ex).RawMessage()}});
+		}
+		if (entry) {
+			callback(*entry);
+		}
 	}
 }
 
@@ -339,6 +431,9 @@ void OpenDuckSchemaEntry::DropEntry(ClientContext &context, DropInfo &info) {
 	if (entry->type != info.type) {
 		throw CatalogException("Existing object %s is of type %s, trying to replace with type %s", info.name,
 		                       CatalogTypeToString(entry->type), CatalogTypeToString(info.type));
+	}
+	if (HasBranches(*entry)) {
+		RequireNoBranches(entry->Cast<OpenDuckTableEntry>());
 	}
 	Ours(catalog).RefuseDrop(CatalogTypeToString(info.type));
 }

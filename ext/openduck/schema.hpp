@@ -4,6 +4,7 @@
 #pragma once
 
 #include "openduck/catalog_loader.hpp"
+#include "openduck/layout.hpp"
 #include "openduck/snapshot.hpp"
 
 #include "duckdb/catalog/catalog_entry/schema_catalog_entry.hpp"
@@ -48,6 +49,14 @@ public:
 
 private:
 	vector<reference<CatalogEntry>> Known();
+	//! The database's own table or view NAME, whatever the layout has; asked for if it is not known. Null if there is none.
+	optional_ptr<CatalogEntry> FindOwn(ClientContext &context, OpenDuckTransaction &transaction, CatalogType wanted,
+	                                   const string &name);
+	//! The table of branches TABLE, of this schema. Throws if the server's database has nothing that tells its columns.
+	optional_ptr<CatalogEntry> FindBranched(ClientContext &context, OpenDuckTransaction &transaction,
+	                                        const od_layout_table &table);
+	//! What TABLE of this schema is in the catalog's layout; null: nothing.
+	optional_ptr<const od_layout_table> Laid(const string &table) const;
 	//! Scan, of what is no table or view: the server is asked, once a statement.
 	void ScanObjects(ClientContext &context, CatalogType type, const std::function<void(CatalogEntry &)> &callback);
 	//! The type NAME, asked for at its first use; null if there is none.
@@ -58,6 +67,7 @@ private:
 	//! Guards the fields below. No call is made while it is held.
 	mutex lock;
 	case_insensitive_tree_t<unique_ptr<CatalogEntry>> relations;
+	case_insensitive_tree_t<unique_ptr<CatalogEntry>> branched;
 	case_insensitive_tree_t<unique_ptr<CatalogEntry>> types;
 	vector<unique_ptr<CatalogEntry>> superseded;
 };

@@ -1,5 +1,6 @@
 #include "openduck/table.hpp"
 
+#include "openduck/branches.hpp"
 #include "openduck/catalog.hpp"
 #include "openduck/remote_type.hpp"
 #include "openduck/server_value.hpp"
@@ -249,6 +250,25 @@ OpenDuckTableEntry::OpenDuckTableEntry(CatalogSnapshot &snapshot, SchemaCatalogE
 	}
 }
 
+unique_ptr<OpenDuckTableEntry> OpenDuckTableEntry::OfBranches(SchemaCatalogEntry &schema, const od_layout_table &table,
+                                                              OpenDuckTableEntry &source) {
+	LoadedRelation loaded;
+	loaded.name = od_layout_table_name(&table.name);
+	loaded.full = true;
+	Parts parts;
+	parts.info = make_uniq<CreateTableInfo>(schema, loaded.name);
+	parts.info->comment = table.comment ? Value(table.comment) : source.comment;
+	// Neither keys nor defaults: what holds in one branch need not hold in all.
+	for (auto &column : source.columns.Logical()) {
+		ColumnDefinition definition(column.Name(), column.Type());
+		definition.SetComment(column.Comment());
+		parts.info->columns.AddColumn(std::move(definition));
+	}
+	auto result = make_uniq<OpenDuckTableEntry>(source.snapshot, schema, std::move(parts), loaded);
+	result->branches = &table;
+	return result;
+}
+
 vector<RemoteColumn> OpenDuckTableEntry::RemoteColumns() const {
 	vector<RemoteColumn> result;
 	for (auto &column : columns.Logical()) {
@@ -305,6 +325,9 @@ TableFunction OpenDuckTableEntry::GetScanFunction(ClientContext &context, unique
 		    "openduck_query('%s', ...) can select the other columns, or cast it",
 		    name, catalog.GetName(), odd.first, odd.second, catalog.GetName());
 	}
+	if (branches) {
+		return BindBranches(context, *this, bind_data);
+	}
 	RemoteScanSource source;
 	source.remote = snapshot.catalog.SharedRemote();
 	source.relation = RemoteName();
@@ -347,11 +370,18 @@ TableStorageInfo OpenDuckTableEntry::GetStorageInfo(ClientContext &context) {
 
 virtual_column_map_t OpenDuckTableEntry::GetVirtualColumns() const {
 	virtual_column_map_t result;
+	if (branches) {
+		return result;
+	}
 	result.insert(make_pair(COLUMN_IDENTIFIER_EMPTY, TableColumn("", LogicalType::BOOLEAN)));
 	if (!is_view) {
 		result.insert(make_pair(COLUMN_IDENTIFIER_ROW_ID, TableColumn("rowid", LogicalType::ROW_TYPE)));
 	}
 	return result;
+}
+
+vector<column_t> OpenDuckTableEntry::GetRowIdColumns() const {
+	return branches ? vector<column_t>() : TableCatalogEntry::GetRowIdColumns();
 }
 
 void OpenDuckTableEntry::BindUpdateConstraints(Binder &binder, LogicalGet &get, LogicalProjection &proj,

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #include "openduck/write_plan.hpp"
 
+#include "openduck/branches.hpp"
 #include "openduck/catalog.hpp"
 #include "openduck/server_value.hpp"
 #include "openduck/table.hpp"
@@ -25,7 +26,9 @@ static string Identifier(const string &name) {
 }
 
 static OpenDuckTableEntry &Target(TableCatalogEntry &table) {
-	return table.Cast<OpenDuckTableEntry>();
+	auto &result = table.Cast<OpenDuckTableEntry>();
+	RequireNoBranches(result);
+	return result;
 }
 
 //! Adds a column of the operator's child; returns its name among the rows.
@@ -216,6 +219,9 @@ PhysicalOperator &OpenDuckCatalog::PlanCreateTableAs(ClientContext &context, Phy
                                                      LogicalCreateTable &op, PhysicalOperator &plan) {
 	RequireWritable("CREATE TABLE AS");
 	auto &create = op.info->Base().Cast<CreateTableInfo>();
+	if (Layout() && Layout()->FindTable(op.schema.name, create.table)) {
+		throw BinderException(BranchesRefusal(create.table, GetName()));
+	}
 	RemoteWriteInfo info;
 	info.name = "CREATE_TABLE_AS";
 	info.target = Identifier(RemoteDatabase()) + "." + Identifier(op.schema.name) + "." + Identifier(create.table);

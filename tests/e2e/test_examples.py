@@ -64,6 +64,7 @@ def test_every_example_has_a_test():
         "federation.c",
         "hybrid.sh",
         "ingest_and_seal.py",
+        "layout_events.sh",
         "registration.sh",
         "served_snapshots.sh",
         "storage.c",  # run by the ctest storage.installed
@@ -373,6 +374,14 @@ def test_a_table_of_two_branches():
     out = run([EXAMPLES / "vgi_events.sh"])
     assert "54640,2026-11-07 22:39:00\n" in out and "last_hour\n60\n" in out
     assert "ts < CAST('2026-11-01 00:00:00' AS TIMESTAMP)" in out
+
+
+@pytest.mark.extension
+def test_a_served_table_of_two_branches():
+    out = run([EXAMPLES / "layout_events.sh"])
+    assert "lake,1\n" in out and "54640,2026-11-07 22:39:00\n" in out
+    assert "1,lake.main.events,ts < {split}\n" in out
+    assert "while_it_moves\n54641\n" in out and "moved\n54641\n" in out and "last_hour\n60\n" in out
 
 
 @pytest.mark.extension
