@@ -1,6 +1,7 @@
 """Many threads attach, ask and detach catalogs that share companions, while workers are killed: in the end every count
 is right, and nothing is attached that should not be. OPENDUCK_STORM_SECONDS lets it rage longer."""
 
+import functools
 import os
 import random
 import threading
@@ -24,9 +25,9 @@ def lake(folder, name):
     return {"alias": name, "target": str(path), "db_type": "duckdb"}
 
 
-def locations(folder):
+def locations(folder, workers):
     """Of three workers: the first file is everybody's, the second that of two; the third wants it otherwise."""
-    worker = vgi_catalogs.SpecWorkers(folder)
+    worker = workers(folder)
     first, second = lake(folder, "first"), lake(folder, "second")
     other = {**second, "options": {"READ_ONLY": "true"}, "required": False}
     arms = [{"function": "hot", "filter": "id < 500"}, {"source": ["first", "main", "events"], "filter": "id >= 500"}]
@@ -39,7 +40,8 @@ def locations(folder):
 
 def kill_one(chance):
     """Ends a worker that this process has started."""
-    mine = [p for p in psutil.Process().children(recursive=True) if "vgi_spec_worker.py" in " ".join(cmdline(p))]
+    started = psutil.Process().children(recursive=True)
+    mine = [p for p in started if any(word.endswith(("vgi_spec_worker.py", "vgi-serve")) for word in cmdline(p))]
     if mine:
         try:
             chance.choice(mine).kill()
@@ -73,9 +75,9 @@ def rage(con, places, alias, chance, until, counts):
         con.execute("DETACH " + alias)
 
 
-def storm(folder, threads, seconds, seed):
+def storm(folder, workers, threads, seconds, seed):
     con = vgi_catalogs.connect()
-    places, until = locations(folder), time.monotonic() + seconds
+    places, until = locations(folder, workers), time.monotonic() + seconds
     counts = {"bad": [], "answers": 0, "refused": 0, "failed": 0}
 
     def guarded(mine, alias, chance):
@@ -109,14 +111,21 @@ def storm(folder, threads, seconds, seed):
     return counts
 
 
-def test_counts_are_right_after_a_storm(tmp_path):
-    counts = storm(tmp_path, threads=6, seconds=5, seed=7)
+@pytest.fixture(params=["told", "served"])
+def workers(request):
+    """Those that a test tells what to serve, or `openduck vgi-serve` of the same."""
+    served = functools.partial(vgi_catalogs.ServedWorkers, records=False)
+    return {"told": vgi_catalogs.SpecWorkers, "served": served}[request.param]
+
+
+def test_counts_are_right_after_a_storm(tmp_path, workers):
+    counts = storm(tmp_path, workers, threads=6, seconds=5, seed=7)
     assert counts["answers"] + counts["failed"] + counts["refused"] > 0
 
 
 @pytest.mark.long
-def test_counts_are_right_after_a_long_storm(tmp_path):
+def test_counts_are_right_after_a_long_storm(tmp_path, workers):
     seconds = float(os.environ.get("OPENDUCK_STORM_SECONDS", "60"))
-    counts = storm(tmp_path, threads=16, seconds=seconds, seed=int(time.time()))
+    counts = storm(tmp_path, workers, threads=16, seconds=seconds, seed=int(time.time()))
     print(counts)
     assert counts["answers"] > 0

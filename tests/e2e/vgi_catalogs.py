@@ -62,8 +62,9 @@ class ServedWorkers:
 
     METHOD = re.compile(rb"\0\0\0(catalog_[a-z_]+|bind|init|table_function_[a-z_]+)\0")
 
-    def __init__(self, folder):
-        self.folder, self.made = folder, []
+    def __init__(self, folder, records=True):
+        """`records`: what is asked is kept; a worker that may be killed has to be the very process that is started."""
+        self.folder, self.made, self.records = folder, [], records
 
     def __call__(self, catalog="companion", companions=(), tables=None, functions=None, default_schema="main"):
         stem = self.folder / ("served%d" % len(self.made))
@@ -77,7 +78,7 @@ class ServedWorkers:
         stem.with_suffix(".layout").write_text(self.layout(companions, tables or {}, default_schema))
         binary = services.BUILD / "bin" / "openduck"
         command = "%s vgi-serve --db %s.duckdb --layout %s.layout --catalog %s" % (binary, stem, stem, catalog)
-        return "tee %s.asked | %s" % (stem, command)
+        return "tee %s.asked | %s" % (stem, command) if self.records else "exec " + command
 
     @staticmethod
     def create(con, name, columns, values):
