@@ -8,7 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const od_vgi_wait patient = {{INT64_MAX}, {NULL, NULL}};
+static const od_vgi_wait patient = {.deadline = {INT64_MAX}};
 
 static void decode(uint8_t question, od_slice bytes)
 {
