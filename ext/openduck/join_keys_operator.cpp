@@ -2,13 +2,13 @@
 // openduck/join_keys_operator.cpp: what gathers the keys of a join, and what waits for them
 //===----------------------------------------------------------------------===//
 #include "openduck/join_keys.hpp"
+#include "openduck/pass_through.hpp"
 
 #include "duckdb/execution/expression_executor.hpp"
 #include "duckdb/execution/physical_operator.hpp"
 #include "duckdb/execution/physical_plan_generator.hpp"
 #include "duckdb/parallel/meta_pipeline.hpp"
 #include "duckdb/parallel/thread_context.hpp"
-#include "duckdb/planner/operator/logical_extension_operator.hpp"
 
 namespace openduck {
 
@@ -113,33 +113,13 @@ private:
 	shared_ptr<JoinKeys> keys;
 };
 
-//! Gives the rows of its child as they are.
-class LogicalKeyOperator : public LogicalExtensionOperator {
+class LogicalKeyOperator : public LogicalPassThrough {
 public:
-	LogicalKeyOperator(shared_ptr<JoinKeys> keys_p, unique_ptr<LogicalOperator> child) : keys(std::move(keys_p)) {
-		if (child->has_estimated_cardinality) {
-			SetEstimatedCardinality(child->estimated_cardinality);
-		}
-		children.push_back(std::move(child));
-	}
-	string GetExtensionName() const override {
-		return "openduck";
-	}
-	bool SupportSerialization() const override {
-		return false;
-	}
-	vector<ColumnBinding> GetColumnBindings() override {
-		return children[0]->GetColumnBindings();
-	}
-	idx_t EstimateCardinality(ClientContext &context) override {
-		return children[0]->EstimateCardinality(context);
+	LogicalKeyOperator(shared_ptr<JoinKeys> keys_p, unique_ptr<LogicalOperator> child)
+	    : LogicalPassThrough(std::move(child)), keys(std::move(keys_p)) {
 	}
 
 protected:
-	void ResolveTypes() override {
-		types = children[0]->types;
-	}
-
 	shared_ptr<JoinKeys> keys;
 };
 

@@ -2,6 +2,7 @@
 // openduck/pushdown_bound.cpp: the bound of a TOP N, which remote scans that start later are sent with
 //===----------------------------------------------------------------------===//
 #include "openduck/join_keys.hpp"
+#include "openduck/pass_through.hpp"
 #include "openduck/pushdown.hpp"
 #include "openduck/scan.hpp"
 
@@ -12,7 +13,6 @@
 #include "duckdb/planner/filter/dynamic_filter.hpp"
 #include "duckdb/planner/filter/optional_filter.hpp"
 #include "duckdb/planner/operator/list.hpp"
-#include "duckdb/planner/operator/logical_extension_operator.hpp"
 
 namespace openduck {
 
@@ -52,40 +52,17 @@ public:
 	}
 };
 
-//! Gives the rows of its child as they are.
-class LogicalBoundBarrier : public LogicalExtensionOperator {
+class LogicalBoundBarrier : public LogicalPassThrough {
 public:
-	explicit LogicalBoundBarrier(unique_ptr<LogicalOperator> child) {
-		if (child->has_estimated_cardinality) {
-			SetEstimatedCardinality(child->estimated_cardinality);
-		}
-		children.push_back(std::move(child));
-	}
+	using LogicalPassThrough::LogicalPassThrough;
 	string GetName() const override {
 		return "OPENDUCK_AWAIT_BOUND";
-	}
-	string GetExtensionName() const override {
-		return "openduck";
-	}
-	bool SupportSerialization() const override {
-		return false;
-	}
-	vector<ColumnBinding> GetColumnBindings() override {
-		return children[0]->GetColumnBindings();
-	}
-	idx_t EstimateCardinality(ClientContext &context) override {
-		return children[0]->EstimateCardinality(context);
 	}
 	PhysicalOperator &CreatePlan(ClientContext &context, PhysicalPlanGenerator &planner) override {
 		auto &child = planner.CreatePlan(*children[0]);
 		auto &result = planner.Make<PhysicalBoundBarrier>(types, child.estimated_cardinality);
 		result.children.push_back(child);
 		return result;
-	}
-
-protected:
-	void ResolveTypes() override {
-		types = children[0]->types;
 	}
 };
 

@@ -1,5 +1,6 @@
 #include "openduck/sent_rows.hpp"
 
+#include "openduck/pass_through.hpp"
 #include "openduck/write_encode.hpp"
 #include "openduck/write_upload.hpp"
 
@@ -8,7 +9,6 @@
 #include "duckdb/execution/physical_plan_generator.hpp"
 #include "duckdb/parallel/meta_pipeline.hpp"
 #include "duckdb/parallel/pipeline.hpp"
-#include "duckdb/planner/operator/logical_extension_operator.hpp"
 #include "duckdb/storage/buffer_manager.hpp"
 
 namespace openduck {
@@ -237,30 +237,14 @@ private:
 	shared_ptr<SentRows> rows;
 };
 
-class LogicalSentRows : public LogicalExtensionOperator {
+class LogicalSentRows : public LogicalPassThrough {
 public:
 	LogicalSentRows(shared_ptr<SentRows> rows_p, unique_ptr<LogicalOperator> scan, unique_ptr<LogicalOperator> child)
-	    : rows(std::move(rows_p)) {
-		if (scan->has_estimated_cardinality) {
-			SetEstimatedCardinality(scan->estimated_cardinality);
-		}
-		children.push_back(std::move(scan));
+	    : LogicalPassThrough(std::move(scan)), rows(std::move(rows_p)) {
 		children.push_back(std::move(child));
 	}
 	string GetName() const override {
 		return "OPENDUCK_SEND_ROWS";
-	}
-	string GetExtensionName() const override {
-		return "openduck";
-	}
-	bool SupportSerialization() const override {
-		return false;
-	}
-	vector<ColumnBinding> GetColumnBindings() override {
-		return children[0]->GetColumnBindings();
-	}
-	idx_t EstimateCardinality(ClientContext &context) override {
-		return children[0]->EstimateCardinality(context);
 	}
 	//! Nothing of the child can be seen above.
 	vector<idx_t> GetTableIndex() const override {
@@ -273,11 +257,6 @@ public:
 		result.children.push_back(scan);
 		result.children.push_back(child);
 		return result;
-	}
-
-protected:
-	void ResolveTypes() override {
-		types = children[0]->types;
 	}
 
 private:
