@@ -32,11 +32,6 @@ bool od_vgi_scan_is_buffered(const od_vgi_scan *scan)
     return scan->phase == sink_phase || scan->phase == source_phase;
 }
 
-static od_slice bytes_of(const od_buf *buf)
-{
-    return buf->len > 0 ? od_slice_of(buf->data, buf->len) : (od_slice){NULL, 0};
-}
-
 /* ---- the start ---- */
 
 static od_code start(od_vgi_buffered *b, od_error *err)
@@ -104,10 +99,10 @@ static od_code begin(od_vgi_buffered *b, od_row **out, od_error *err)
 
     if (rc != OD_OK)
         return rc;
-    od_row_text(*out, "function_name", OD_ROW_NOT_NULL, bytes_of(&b->function));
-    od_row_binary(*out, "execution_id", OD_ROW_NOT_NULL, bytes_of(&b->sink->execution));
-    od_row_binary(*out, "attach_opaque_data", OD_ROW_NULLABLE, bytes_of(&b->attach));
-    od_row_binary(*out, "transaction_id", OD_ROW_NULLABLE, bytes_of(&b->transaction));
+    od_row_text(*out, "function_name", OD_ROW_NOT_NULL, od_vgi_bytes_of(&b->function));
+    od_row_binary(*out, "execution_id", OD_ROW_NOT_NULL, od_vgi_bytes_of(&b->sink->execution));
+    od_row_binary(*out, "attach_opaque_data", OD_ROW_NULLABLE, od_vgi_bytes_of(&b->attach));
+    od_row_binary(*out, "transaction_id", OD_ROW_NULLABLE, od_vgi_bytes_of(&b->transaction));
     od_vgi_put_schema(dialect, *out, "schema_path", "schema_name", b->has_schema ? (const char *)b->schema.data : NULL,
                       OD_ROW_NULLABLE);
     return OD_OK;
@@ -143,7 +138,7 @@ od_code od_vgi_buffered_put(od_vgi_buffered *b, const struct ArrowSchema *input,
     od_row_binary(inner, "input_batch", OD_ROW_NOT_NULL, od_vgi_msg_bytes(batch));
     od_row_int64(inner, "batch_index", OD_ROW_NULLABLE, &b->batches);
     OD_TRY(ask(b, b->interrupt, "table_buffering_process", inner, &answer, err));
-    OD_TRY(od_vgi_record_one(bytes_of(&answer), &record, err));
+    OD_TRY(od_vgi_record_one(od_vgi_bytes_of(&answer), &record, err));
     OD_TRY(od_cell_bytes(od_vgi_cell(record, "state_id"), &state, err));
     OD_TRY(od_buf_append(&b->states, state.data, state.len, err));
     OD_TRY(od_buf_append(&b->state_ends, &b->states.len, sizeof b->states.len, err));
@@ -192,7 +187,7 @@ od_code od_vgi_buffered_combine(od_vgi_buffered *b, size_t *parts, od_error *err
     OD_TRY(begin(b, &inner, err));
     od_row_binary_list(inner, "state_ids", OD_ROW_NOT_NULL, states, (size_t)b->batches);
     OD_TRY(ask(b, b->interrupt, "table_buffering_combine", inner, &answer, err));
-    OD_TRY(od_vgi_record_one(bytes_of(&answer), &record, err));
+    OD_TRY(od_vgi_record_one(od_vgi_bytes_of(&answer), &record, err));
     OD_TRY(od_vgi_answer_create(&b->answer, err));
     OD_TRY(od_vgi_answer_texts(b->answer, od_vgi_cell(record, "finalize_state_ids"), &b->parts, err));
     *parts = b->parts.count;

@@ -93,8 +93,9 @@ out:
     return rc;
 }
 
-static od_code read_attached(od_vgi_answer *a, const od_record *record, od_vgi_attached *out, od_error *err)
+static od_code read_attached(od_vgi_answer *a, const od_record *record, void *item, od_error *err)
 {
+    od_vgi_attached *out = item;
     od_code rc;
 
     OD_TRY(read_attached_flags(record, out, err));
@@ -119,22 +120,7 @@ out:
 
 od_code od_vgi_decode_attached(od_slice bytes, od_vgi_attached *out, od_error *err)
 {
-    od_record *record = NULL;
-    od_vgi_answer *answer = NULL;
-    od_code rc;
-
-    *out = (od_vgi_attached){0};
-    OD_TRY(od_vgi_record_one(bytes, &record, err));
-    OD_TRY(od_vgi_answer_create(&answer, err));
-    OD_TRY(read_attached(answer, record, out, err));
-    out->answer = answer;
-    answer = NULL;
-out:
-    od_record_free(record);
-    od_vgi_answer_free(answer);
-    if (rc != OD_OK)
-        *out = (od_vgi_attached){0};
-    return rc;
+    return od_vgi_decode_one(bytes, read_attached, sizeof *out, &out->answer, out, err);
 }
 
 /* ---- schemas ---- */

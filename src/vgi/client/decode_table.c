@@ -305,37 +305,28 @@ out:
     return rc;
 }
 
-od_code od_vgi_decode_branches(od_slice bytes, od_vgi_branches *out, od_error *err)
+static od_code read_branches(od_vgi_answer *answer, const od_record *record, void *item, od_error *err)
 {
-    od_record *record = NULL;
-    od_vgi_answer *answer = NULL;
+    od_vgi_branches *out = item;
     od_code rc;
 
-    *out = (od_vgi_branches){0};
-    OD_TRY(od_vgi_record_one(bytes, &record, err));
-    OD_TRY(od_vgi_answer_create(&answer, err));
     OD_TRY(od_vgi_answer_items(answer, od_vgi_cell(record, "branches"), read_branch, sizeof *out->items, &out->count,
                                (void *)&out->items, err));
     OD_TRY(od_vgi_answer_texts(answer, od_vgi_cell(record, "required_extensions"), &out->required_extensions, err));
-    out->answer = answer;
-    answer = NULL;
 out:
-    od_record_free(record);
-    od_vgi_answer_free(answer);
-    if (rc != OD_OK)
-        *out = (od_vgi_branches){0};
     return rc;
 }
 
-od_code od_vgi_decode_one_branch(od_slice bytes, od_vgi_branches *out, od_error *err)
+od_code od_vgi_decode_branches(od_slice bytes, od_vgi_branches *out, od_error *err)
 {
-    od_record *record = NULL;
-    od_vgi_answer *answer = NULL;
+    return od_vgi_decode_one(bytes, read_branches, sizeof *out, &out->answer, out, err);
+}
+
+static od_code read_one_branch(od_vgi_answer *answer, const od_record *record, void *item, od_error *err)
+{
+    od_vgi_branches *out = item;
     od_code rc;
 
-    *out = (od_vgi_branches){0};
-    OD_TRY(od_vgi_record_one(bytes, &record, err));
-    OD_TRY(od_vgi_answer_create(&answer, err));
     OD_TRY(od_vgi_answer_alloc(answer, 1, sizeof *out->items, (void *)&out->items, err));
     OD_TRY(od_vgi_read_scan_function(answer, record, &out->items->call, err));
     if (out->items->call.function.len == 0)
@@ -343,34 +334,26 @@ od_code od_vgi_decode_one_branch(od_slice bytes, od_vgi_branches *out, od_error 
     out->required_extensions = out->items->call.required_extensions;
     out->count = 1;
     out->by_function = true;
-    out->answer = answer;
-    answer = NULL;
 out:
-    od_record_free(record);
-    od_vgi_answer_free(answer);
-    if (rc != OD_OK)
-        *out = (od_vgi_branches){0};
+    return rc;
+}
+
+od_code od_vgi_decode_one_branch(od_slice bytes, od_vgi_branches *out, od_error *err)
+{
+    return od_vgi_decode_one(bytes, read_one_branch, sizeof *out, &out->answer, out, err);
+}
+
+static od_code read_write_function(od_vgi_answer *answer, const od_record *record, void *item, od_error *err)
+{
+    od_vgi_write_function *out = item;
+    od_code rc = od_vgi_read_scan_function(answer, record, &out->call, err);
+
+    if (rc == OD_OK && out->call.function.len == 0)
+        rc = od_fail(err, OD_E_CORRUPT, "a function to write with without a name");
     return rc;
 }
 
 od_code od_vgi_decode_write_function(od_slice bytes, od_vgi_write_function *out, od_error *err)
 {
-    od_record *record = NULL;
-    od_vgi_answer *answer = NULL;
-    od_code rc;
-
-    *out = (od_vgi_write_function){0};
-    OD_TRY(od_vgi_record_one(bytes, &record, err));
-    OD_TRY(od_vgi_answer_create(&answer, err));
-    OD_TRY(od_vgi_read_scan_function(answer, record, &out->call, err));
-    if (out->call.function.len == 0)
-        OD_TRY(od_fail(err, OD_E_CORRUPT, "a function to write with without a name"));
-    out->answer = answer;
-    answer = NULL;
-out:
-    od_record_free(record);
-    od_vgi_answer_free(answer);
-    if (rc != OD_OK)
-        *out = (od_vgi_write_function){0};
-    return rc;
+    return od_vgi_decode_one(bytes, read_write_function, sizeof *out, &out->answer, out, err);
 }

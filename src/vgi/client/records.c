@@ -240,6 +240,27 @@ out:
     return rc;
 }
 
+od_code od_vgi_decode_one(od_slice bytes, od_vgi_item_read read, size_t size, od_vgi_answer **answer, void *item,
+                          od_error *err)
+{
+    od_record *record = NULL;
+    od_vgi_answer *made = NULL;
+    od_code rc;
+
+    memset(item, 0, size);
+    OD_TRY(od_vgi_record_one(bytes, &record, err));
+    OD_TRY(od_vgi_answer_create(&made, err));
+    OD_TRY(read(made, record, item, err));
+    *answer = made;
+    made = NULL;
+out:
+    od_record_free(record);
+    od_vgi_answer_free(made);
+    if (rc != OD_OK)
+        memset(item, 0, size);
+    return rc;
+}
+
 od_code od_vgi_decode_items(od_slice bytes, od_vgi_item_read read, size_t size, od_vgi_answer **answer, size_t *count,
                             void *items, od_error *err)
 {

@@ -30,6 +30,9 @@ typedef od_code (*od_vgi_item_read)(od_vgi_answer *answer, const od_record *reco
 OD_MUST_CHECK od_code od_vgi_answer_items(od_vgi_answer *answer, od_cell list, od_vgi_item_read read, size_t size,
                                           size_t *count, void *items, od_error *err);
 
+/* A result of one record, read into the struct ITEM of SIZE, which is all zero on failure; *ANSWER, within it, owns what it points at. */
+OD_MUST_CHECK od_code od_vgi_decode_one(od_slice bytes, od_vgi_item_read read, size_t size, od_vgi_answer **answer,
+                                        void *item, od_error *err);
 /* A result whose record has such a list, `items`. *ANSWER is NULL on failure. */
 OD_MUST_CHECK od_code od_vgi_decode_items(od_slice bytes, od_vgi_item_read read, size_t size, od_vgi_answer **answer,
                                           size_t *count, void *items, od_error *err);

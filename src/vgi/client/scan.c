@@ -100,8 +100,7 @@ out:
     return rc;
 }
 
-/* Nothing is absent. */
-static od_slice slice(const od_buf *buf)
+od_slice od_vgi_bytes_of(const od_buf *buf)
 {
     return buf->len > 0 ? od_slice_of(buf->data, buf->len) : (od_slice){NULL, 0};
 }
@@ -118,8 +117,8 @@ static od_code make_init(const od_vgi_scan *scan, const od_vgi_scan *first, od_m
     OD_TRY(od_row_create(&row, err));
     OD_TRY(od_row_create(&inner, err));
     od_row_binary(inner, "bind_call", OD_ROW_NOT_NULL, od_vgi_msg_bytes(bound->request));
-    od_row_binary(inner, "output_schema", OD_ROW_NOT_NULL, slice(&bound->schema_bytes));
-    od_vgi_put_bytes(dialect, inner, "bind_opaque_data", slice(&bound->opaque));
+    od_row_binary(inner, "output_schema", OD_ROW_NOT_NULL, od_vgi_bytes_of(&bound->schema_bytes));
+    od_vgi_put_bytes(dialect, inner, "bind_opaque_data", od_vgi_bytes_of(&bound->opaque));
     od_row_int64_list(inner, "projection_ids", OD_ROW_NULLABLE, (const int64_t *)(const void *)scan->columns.data,
                       scan->columns.len / sizeof(int64_t));
     if (dialect->nulls || scan->filters != NULL)
@@ -133,11 +132,11 @@ static od_code make_init(const od_vgi_scan *scan, const od_vgi_scan *first, od_m
             od_row_binary(inner, "substream_id", OD_ROW_NULLABLE,
                           od_slice_of(&scan->substream, sizeof scan->substream));
         else if (scan->kept.len > 0)
-            od_row_binary(inner, "finalize_state_id", OD_ROW_NULLABLE, slice(&scan->kept));
+            od_row_binary(inner, "finalize_state_id", OD_ROW_NULLABLE, od_vgi_bytes_of(&scan->kept));
     }
     if (first != NULL) {
-        od_row_binary(inner, "execution_id", OD_ROW_NULLABLE, slice(&first->execution));
-        od_vgi_put_bytes(dialect, inner, "init_opaque_data", slice(&first->init_opaque));
+        od_row_binary(inner, "execution_id", OD_ROW_NULLABLE, od_vgi_bytes_of(&first->execution));
+        od_vgi_put_bytes(dialect, inner, "init_opaque_data", od_vgi_bytes_of(&first->init_opaque));
     }
     OD_TRY(od_vgi_put_request(row, inner, err));
     OD_TRY(od_vgi_request_make(dialect, "init", row, out, err));

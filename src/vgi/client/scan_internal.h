@@ -37,6 +37,9 @@ struct od_vgi_scan {
     bool over;         /* the end, or an error, was told */
 };
 
+/* What BUF has; without any bytes no bytes at all: they are absent in a request. */
+od_slice od_vgi_bytes_of(const od_buf *buf);
+
 /* scan.c. A scan that has not started, with an input of INPUT (NULL: no columns). */
 OD_MUST_CHECK od_code od_vgi_scan_create(od_vgi *vgi, const od_vgi_bound *bound, od_vgi_interrupt interrupt,
                                          const struct ArrowSchema *input, od_vgi_scan **out, od_error *err);

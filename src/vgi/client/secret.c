@@ -33,8 +33,9 @@ bool od_vgi_secret_url_is_safe(const char *url)
     return false;
 }
 
-static od_code read_secret(od_vgi_answer *answer, const od_record *record, od_vgi_secret *out, od_error *err)
+static od_code read_secret(od_vgi_answer *answer, const od_record *record, void *item, od_error *err)
 {
+    od_vgi_secret *out = item;
     od_code rc;
 
     OD_TRY(od_cell_bool(od_vgi_cell(record, "found"), &out->found, err));
@@ -53,22 +54,7 @@ out:
 
 od_code od_vgi_decode_secret(od_slice bytes, od_vgi_secret *out, od_error *err)
 {
-    od_record *record = NULL;
-    od_vgi_answer *answer = NULL;
-    od_code rc;
-
-    *out = (od_vgi_secret){0};
-    OD_TRY(od_vgi_record_one(bytes, &record, err));
-    OD_TRY(od_vgi_answer_create(&answer, err));
-    OD_TRY(read_secret(answer, record, out, err));
-    out->answer = answer;
-    answer = NULL;
-out:
-    od_record_free(record);
-    od_vgi_answer_free(answer);
-    if (rc != OD_OK)
-        *out = (od_vgi_secret){0};
-    return rc;
+    return od_vgi_decode_one(bytes, read_secret, sizeof *out, &out->answer, out, err);
 }
 
 static od_code ask(od_vgi *service, const od_vgi_dialect *dialect, od_vgi_interrupt interrupt, const char *path,
