@@ -10,7 +10,6 @@
 #include "duckdb/planner/expression/bound_columnref_expression.hpp"
 #include "duckdb/planner/expression/bound_reference_expression.hpp"
 #include "duckdb/planner/operator/logical_extension_operator.hpp"
-#include "duckdb/planner/operator/logical_get.hpp"
 
 namespace vgi {
 
@@ -54,17 +53,15 @@ public:
 //! One part after the other, in their order.
 class BufferedSource : public GlobalSourceState {
 public:
-	BufferedSource(ClientContext &context, const InOutBindData &bind) : arrow(make_uniq<ArrowArrayWrapper>(), context) {
-		ArrowTableFunction::PopulateArrowTableSchema(context, columns, bind.bound->Schema());
+	BufferedSource(ClientContext &context, const InOutBindData &bind) : batch(context, bind.bound->Schema()) {
 	}
 	~BufferedSource() override {
 		od_vgi_scan_close(scan);
 	}
 	//! Whether there is a batch with rows left to give.
 	bool HasBatch(BufferedSink &sink) {
-		while (arrow.chunk_offset >= idx_t(arrow.chunk->arrow_array.length)) {
-			arrow.Reset();
-			arrow.chunk = make_shared_ptr<ArrowArrayWrapper>();
+		while (!batch.HasRows()) {
+			auto next = make_shared_ptr<ArrowArrayWrapper>();
 			od_error err = {};
 			if (!scan) {
 				if (part == sink.parts) {
@@ -72,26 +69,21 @@ public:
 				}
 				ThrowIfFailed(od_vgi_buffered_scan(sink.buffered, part++, &scan, &err), err);
 			}
-			ThrowIfFailed(od_vgi_scan_next(scan, &arrow.chunk->arrow_array, &err), err);
-			if (!arrow.chunk->arrow_array.release) {
+			ThrowIfFailed(od_vgi_scan_next(scan, &next->arrow_array, &err), err);
+			if (!next->arrow_array.release) {
 				od_vgi_scan_close(scan);
 				scan = nullptr;
 			}
+			batch.Take(std::move(next));
 		}
 		return true;
 	}
-	void Give(DataChunk &output) {
-		auto count = MinValue<idx_t>(STANDARD_VECTOR_SIZE, idx_t(arrow.chunk->arrow_array.length) - arrow.chunk_offset);
-		output.SetCardinality(count);
-		ArrowTableFunction::ArrowToDuckDB(arrow, columns.GetColumns(), output);
-		arrow.chunk_offset += count;
-	}
+
+	BatchRows batch;
 
 private:
 	size_t part = 0;
 	od_vgi_scan *scan = nullptr;
-	ArrowTableSchema columns;
-	ArrowScanLocalState arrow;
 };
 
 class PhysicalBuffered : public PhysicalOperator {
@@ -158,7 +150,7 @@ protected:
 		if (!source.HasBatch(sink_state->Cast<BufferedSink>())) {
 			return SourceResultType::FINISHED;
 		}
-		source.Give(chunk);
+		source.batch.Give(chunk);
 		return SourceResultType::HAVE_MORE_OUTPUT;
 	}
 
@@ -222,9 +214,6 @@ OperatorResultType RefuseToRun(ExecutionContext &, TableFunctionInput &input, Da
 } // namespace
 
 void PlanBuffered(ClientContext &, unique_ptr<LogicalOperator> &op) {
-	if (op->type != LogicalOperatorType::LOGICAL_GET) {
-		return;
-	}
 	auto &get = op->Cast<LogicalGet>();
 	if (get.function.in_out_function != RefuseToRun || get.children.size() != 1 || !get.projected_input.empty()) {
 		return;

@@ -7,6 +7,7 @@
 
 #include "duckdb/function/scalar_function.hpp"
 #include "duckdb/function/table_function.hpp"
+#include "duckdb/planner/operator/logical_get.hpp"
 
 namespace vgi {
 
@@ -54,9 +55,12 @@ ScalarFunctionSet MakeScalarFunctions(const string &name, const vector<shared_pt
 
 //! A function over a table that is its parameter.
 TableFunction TableInOutFunction(const string &name, vector<LogicalType> parameters, bool has_finalize);
+//! Throws if GET calls one that keeps rows for its end for each row of another table: DuckDB cannot do that, and would take it for a
+//! fault of its own.
+void RefuseCorrelated(const LogicalGet &get);
 //! The same of one that keeps all rows first. It is never run: the optimizer puts an operator there.
 TableFunction BufferedFunction(const string &name, vector<LogicalType> parameters);
-//! Puts that operator where OP is such a function's place.
+//! Puts that operator in the place of OP, a LogicalGet, if that is of such a function.
 void PlanBuffered(ClientContext &context, unique_ptr<LogicalOperator> &op);
 
 //! What is bound of a function over rows.

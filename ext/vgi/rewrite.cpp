@@ -17,11 +17,14 @@ namespace vgi {
 //! A limit above it is none that a worker need know.
 static constexpr idx_t MAX_LIMIT = idx_t(1) << 32;
 
-static void PlanBufferedBelow(ClientContext &context, unique_ptr<LogicalOperator> &op) {
+static void PlanFunctionsBelow(ClientContext &context, unique_ptr<LogicalOperator> &op) {
 	for (auto &child : op->children) {
-		PlanBufferedBelow(context, child);
+		PlanFunctionsBelow(context, child);
 	}
-	PlanBuffered(context, op);
+	if (op->type == LogicalOperatorType::LOGICAL_GET) {
+		RefuseCorrelated(op->Cast<LogicalGet>());
+		PlanBuffered(context, op);
+	}
 }
 
 static idx_t CountScans(const LogicalOperator &op) {
@@ -84,7 +87,7 @@ static void AfterOptimizer(OptimizerExtensionInput &, unique_ptr<LogicalOperator
 
 static void Rewrite(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan) {
 	CheckRequiredFilters(*plan);
-	PlanBufferedBelow(input.context, plan);
+	PlanFunctionsBelow(input.context, plan);
 	openduck::PlanBranches(input.context, input.optimizer.binder, plan);
 	if (CountScans(*plan) > 1) {
 		WantEstimatesBelow(*plan);

@@ -60,4 +60,33 @@ bool RowsStream::NextKept() {
 	return batch->arrow_array.release != nullptr;
 }
 
+BatchRows::BatchRows(ClientContext &context, const ArrowSchema &schema)
+    : arrow(make_uniq<ArrowArrayWrapper>(), context) {
+	ArrowTableFunction::PopulateArrowTableSchema(context, columns, schema);
+}
+
+void BatchRows::Take(shared_ptr<ArrowArrayWrapper> batch) {
+	arrow.Reset();
+	arrow.chunk = std::move(batch);
+}
+
+idx_t BatchRows::Give(DataChunk &output) {
+	auto begin = arrow.chunk_offset;
+	auto &types = columns.GetTypes();
+	// DuckDB converts as many columns as the chunk has that it is given.
+	DataChunk own;
+	own.InitializeEmpty(types);
+	for (idx_t i = 0; i < types.size(); i++) {
+		own.data[i].Reference(output.data[i]);
+	}
+	own.SetCardinality(MinValue<idx_t>(STANDARD_VECTOR_SIZE, idx_t(arrow.chunk->arrow_array.length) - begin));
+	ArrowTableFunction::ArrowToDuckDB(arrow, columns.GetColumns(), own);
+	for (idx_t i = 0; i < types.size(); i++) {
+		output.data[i].Reference(own.data[i]);
+	}
+	output.SetCardinality(own.size());
+	arrow.chunk_offset += own.size();
+	return begin;
+}
+
 } // namespace vgi

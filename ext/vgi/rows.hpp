@@ -50,4 +50,22 @@ private:
 	od_vgi_scan *scan = nullptr;
 };
 
+//! Batches of a function's, as chunks.
+class BatchRows {
+public:
+	BatchRows(ClientContext &context, const ArrowSchema &schema);
+
+	bool HasRows() const {
+		return arrow.chunk_offset < idx_t(arrow.chunk->arrow_array.length);
+	}
+	void Take(shared_ptr<ArrowArrayWrapper> batch);
+	//! Puts what is left of the batch, up to a vector, into OUTPUT. This may have more columns than a batch has: those are left alone.
+	//! Where the rows begin in the batch.
+	idx_t Give(DataChunk &output);
+
+private:
+	ArrowTableSchema columns;
+	ArrowScanLocalState arrow;
+};
+
 } // namespace vgi

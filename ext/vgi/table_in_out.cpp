@@ -3,34 +3,21 @@
 #include "vgi/rows.hpp"
 #include "vgi/transaction.hpp"
 
+#include "duckdb/main/client_config.hpp"
+#include "duckdb/main/config.hpp"
+
 namespace vgi {
 
 namespace {
 
 //! One thread's rows in and out: a stream of its own, begun with its first row.
 struct InOutState : public LocalTableFunctionState {
-	InOutState(ClientContext &context, const InOutBindData &bind) : arrow(make_uniq<ArrowArrayWrapper>(), context) {
-		ArrowTableFunction::PopulateArrowTableSchema(context, columns, bind.bound->Schema());
-	}
-	bool HasRows() const {
-		return arrow.chunk_offset < idx_t(arrow.chunk->arrow_array.length);
-	}
-	void Take(RowsStream &from) {
-		arrow.Reset();
-		arrow.chunk = from.batch;
-	}
-	//! Gives what is left of the batch, up to a vector.
-	void Give(DataChunk &output) {
-		auto count = MinValue<idx_t>(STANDARD_VECTOR_SIZE, idx_t(arrow.chunk->arrow_array.length) - arrow.chunk_offset);
-		output.SetCardinality(count);
-		ArrowTableFunction::ArrowToDuckDB(arrow, columns.GetColumns(), output);
-		arrow.chunk_offset += count;
+	InOutState(ClientContext &context, const InOutBindData &bind) : batch(context, bind.bound->Schema()) {
 	}
 
 	od_vgi_context call;
 	unique_ptr<RowsStream> stream;
-	ArrowTableSchema columns;
-	ArrowScanLocalState arrow;
+	BatchRows batch;
 	//! The rows that went in last are not done with: there is more of them.
 	bool more = false;
 	bool rows_are_in = false;
@@ -52,17 +39,17 @@ OperatorResultType RunInOut(ExecutionContext &context, TableFunctionInput &data,
 		state.call = VgiTransaction::Get(context.client, bind.worker->catalog).Call(context.client);
 		state.stream = make_uniq<RowsStream>(context.client, state.call, *bind.bound, *bind.input, true);
 	}
-	while (!state.HasRows()) {
+	while (!state.batch.HasRows()) {
 		if (state.rows_are_in && !state.more) {
 			state.rows_are_in = false;
 			return OperatorResultType::NEED_MORE_INPUT;
 		}
 		state.more = state.stream->Put(input, state.rows_are_in);
 		state.rows_are_in = true;
-		state.Take(*state.stream);
+		state.batch.Take(state.stream->batch);
 	}
-	state.Give(output);
-	if (!state.HasRows() && !state.more) {
+	state.batch.Give(output);
+	if (!state.batch.HasRows() && !state.more) {
 		state.rows_are_in = false;
 		return OperatorResultType::NEED_MORE_INPUT;
 	}
@@ -78,17 +65,33 @@ OperatorFinalizeResultType FinishInOut(ExecutionContext &, TableFunctionInput &d
 		state.stream->Finalize();
 		state.finalized = true;
 	}
-	while (!state.HasRows()) {
+	while (!state.batch.HasRows()) {
 		if (!state.stream->NextKept()) {
 			return OperatorFinalizeResultType::FINISHED;
 		}
-		state.Take(*state.stream);
+		state.batch.Take(state.stream->batch);
 	}
-	state.Give(output);
+	state.batch.Give(output);
 	return OperatorFinalizeResultType::HAVE_MORE_OUTPUT;
 }
 
+bool OptimizerRuns(ClientContext &context) {
+	return ClientConfig::GetConfig(context).enable_optimizer &&
+	       !DBConfig::GetConfig(context).options.disabled_optimizers.count(OptimizerType::EXTENSION);
+}
+
 } // namespace
+
+void RefuseCorrelated(const LogicalGet &get) {
+	if (get.function.in_out_function != RunInOut || !get.function.in_out_function_final ||
+	    get.projected_input.empty()) {
+		return;
+	}
+	auto &worker = *get.bind_data->Cast<InOutBindData>().worker;
+	throw BinderException("VGI function \"%s\" of \"%s\" keeps rows for its end: it cannot be called for each row of "
+	                      "another table",
+	                      Text(worker.function.name), worker.catalog.GetName());
+}
 
 unique_ptr<FunctionData> BindInOut(ClientContext &context, TableFunctionBindInput &input, vector<LogicalType> &types,
                                    vector<string> &names) {
@@ -98,6 +101,13 @@ unique_ptr<FunctionData> BindInOut(ClientContext &context, TableFunctionBindInpu
 	if (input.input_table_types.empty()) {
 		throw BinderException("VGI function \"%s\" takes a table: %s((SELECT ...))", Text(worker.function.name),
 		                      Text(worker.function.name));
+	}
+	if (worker.function.has_finalize && !OptimizerRuns(context)) {
+		// What RefuseCorrelated refuses would be the end of DuckDB's instance.
+		throw NotImplementedException(
+		    "VGI function \"%s\" of \"%s\" keeps rows for its end: it cannot be called without "
+		    "the optimizer (PRAGMA enable_optimizer)",
+		    Text(worker.function.name), worker.catalog.GetName());
 	}
 	FunctionCall call(worker.catalog, worker.function, worker.schema);
 	call.arguments = CallArguments(worker, input);

@@ -168,7 +168,8 @@ od_code od_ipc_writer_empty(od_ipc_writer *writer, od_msg **out, od_error *err)
 /* Lists VIEW and what lies below it: nodes, spans, and parts. *body grows. */
 static od_code list(od_ipc_writer *writer, const struct ArrowArrayView *view, size_t *body, od_error *err)
 {
-    od_ipc_node node = {view->length, view->null_count};
+    /* All of the null type are null, whatever the array says: DuckDB says that none is. */
+    od_ipc_node node = {view->length, view->storage_type == NANOARROW_TYPE_NA ? view->length : view->null_count};
     od_code rc = od_buf_append(&writer->nodes, &node, sizeof node, err);
     for (int i = 0; i < NANOARROW_MAX_FIXED_BUFFERS && rc == OD_OK; i++) {
         if (view->layout.buffer_type[i] == NANOARROW_BUFFER_TYPE_NONE)

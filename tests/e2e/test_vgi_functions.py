@@ -66,6 +66,7 @@ def test_functions_over_tables_take_a_query(ex, fixtures):
     assert rows(ex, "SELECT count(*), sum(a) FROM ex.echo((SELECT range AS a FROM range(10000)))") == [
         (10000, 9999 * 5000)
     ]
+    assert rows(ex, "FROM ex.echo((SELECT NULL AS a, i FROM range(2) r(i)))") == [(None, 0), (None, 1)]
     assert rows(ex, "FROM ex.repeat_inputs(3, (SELECT 1 AS a))") == [(1,)] * 3
     assert one(ex, "SELECT count(*) FROM ex.echo((SELECT 1 AS a WHERE false))") == 0
     # What is kept comes at the end.
