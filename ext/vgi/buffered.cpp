@@ -2,14 +2,13 @@
 // vgi/buffered.cpp: functions that keep all rows before they give any
 //===----------------------------------------------------------------------===//
 #include "common/plan_copies.hpp"
-#include "vgi/functions.hpp"
+#include "vgi/function_operator.hpp"
 #include "vgi/transaction.hpp"
 
 #include "duckdb/common/arrow/arrow_converter.hpp"
 #include "duckdb/execution/physical_plan_generator.hpp"
 #include "duckdb/planner/expression/bound_columnref_expression.hpp"
 #include "duckdb/planner/expression/bound_reference_expression.hpp"
-#include "duckdb/planner/operator/logical_extension_operator.hpp"
 
 namespace vgi {
 
@@ -98,11 +97,7 @@ public:
 		return "VGI_BUFFERED";
 	}
 	InsertionOrderPreservingMap<string> ParamsToString() const override {
-		InsertionOrderPreservingMap<string> result;
-		auto &worker = *Bind().worker;
-		result["Catalog"] = worker.catalog.GetName();
-		result["Function"] = worker.schema + "." + Text(worker.function.name);
-		return result;
+		return Bind().worker->ForExplain();
 	}
 
 	// A worker may want its rows in their order, and counts their batches: one thread sends them.
@@ -163,11 +158,10 @@ private:
 	const unique_ptr<FunctionData> bind;
 };
 
-class LogicalBuffered : public LogicalExtensionOperator {
+class LogicalBuffered : public LogicalWorkerFunction {
 public:
-	LogicalBuffered(idx_t table_index, vector<LogicalType> given, unique_ptr<FunctionData> bind)
-	    : table_index(table_index), given(std::move(given)), bind(std::move(bind)) {
-	}
+	using LogicalWorkerFunction::LogicalWorkerFunction;
+
 	PhysicalOperator &CreatePlan(ClientContext &context, PhysicalPlanGenerator &planner) override {
 		auto &rows = planner.CreatePlan(*children[0]);
 		vector<idx_t> from;
@@ -179,28 +173,9 @@ public:
 		result.children.push_back(rows);
 		return result;
 	}
-	vector<ColumnBinding> GetColumnBindings() override {
-		return GenerateColumnBindings(table_index, given.size());
-	}
-	vector<idx_t> GetTableIndex() const override {
-		return {table_index};
-	}
 	string GetName() const override {
 		return "VGI_BUFFERED";
 	}
-	string GetExtensionName() const override {
-		return "vgi";
-	}
-
-protected:
-	void ResolveTypes() override {
-		types = given;
-	}
-
-private:
-	const idx_t table_index;
-	const vector<LogicalType> given;
-	unique_ptr<FunctionData> bind;
 };
 
 OperatorResultType RefuseToRun(ExecutionContext &, TableFunctionInput &input, DataChunk &, DataChunk &) {
@@ -220,13 +195,10 @@ void PlanBuffered(ClientContext &, unique_ptr<LogicalOperator> &op) {
 	}
 	auto &child = *get.children[0];
 	child.ResolveOperatorTypes();
-	auto result = make_uniq<LogicalBuffered>(get.table_index, get.returned_types, std::move(get.bind_data));
+	auto result = make_uniq<LogicalBuffered>(get, get.returned_types);
 	auto bindings = child.GetColumnBindings();
 	for (idx_t i = 0; i < bindings.size(); i++) {
 		result->expressions.push_back(make_uniq<BoundColumnRefExpression>(child.types[i], bindings[i]));
-	}
-	if (get.has_estimated_cardinality) {
-		result->SetEstimatedCardinality(get.estimated_cardinality);
 	}
 	result->children = std::move(get.children);
 	op = std::move(result);

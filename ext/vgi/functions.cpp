@@ -49,18 +49,29 @@ bool WorkerFunction::TakesTable() const {
 	return false;
 }
 
+bool WorkerFunction::TakesCount(idx_t count) const {
+	return count >= Required() && (count <= parameters.size() || varargs.id() != LogicalTypeId::INVALID);
+}
+
 idx_t WorkerFunction::Required() const {
 	auto result = parameters.size();
-	while (result > 0 && parameters[result - 1].has_default) {
+	while (!function.input_from_args && result > 0 && parameters[result - 1].has_default) {
 		result--;
 	}
+	return result;
+}
+
+InsertionOrderPreservingMap<string> WorkerFunction::ForExplain() const {
+	InsertionOrderPreservingMap<string> result;
+	result["Catalog"] = catalog.GetName();
+	result["Function"] = schema + "." + Text(function.name);
 	return result;
 }
 
 vector<NamedValue> CallArguments(const WorkerFunction &worker, TableFunctionBindInput &input) {
 	vector<NamedValue> result;
 	idx_t place = 0;
-	for (idx_t i = 0; i < input.inputs.size(); i++) {
+	for (idx_t i = 0; i < input.inputs.size() && !worker.function.input_from_args; i++) {
 		if (i >= worker.parameters.size() || !worker.parameters[i].is_table) {
 			result.push_back({"positional_" + to_string(place++), input.inputs[i]});
 		}
@@ -75,12 +86,16 @@ static TableFunction MakeTableFunction(const WorkerFunction &worker, const strin
 	if (worker.function.type == OD_VGI_TABLE_BUFFERING_FUNCTION) {
 		return BufferedFunction(name, std::move(types));
 	}
+	if (worker.function.input_from_args) {
+		return RowFunction(name, std::move(types));
+	}
 	return worker.TakesTable() ? TableInOutFunction(name, std::move(types), worker.function.has_finalize)
 	                           : DirectScanFunction(name, std::move(types));
 }
 
-static void AddTableFunction(const shared_ptr<WorkerFunction> &worker, TableFunctionSet &out) {
-	auto info = make_shared_ptr<WorkerTableInfo>(worker);
+static void AddTableFunction(const shared_ptr<WorkerFunction> &worker,
+                             const vector<shared_ptr<WorkerFunction>> &overloads, TableFunctionSet &out) {
+	auto info = make_shared_ptr<WorkerTableInfo>(worker, overloads);
 	for (auto count = worker->Required(); count <= worker->parameters.size(); count++) {
 		vector<LogicalType> types;
 		for (idx_t i = 0; i < count; i++) {
@@ -97,16 +112,47 @@ static void AddTableFunction(const shared_ptr<WorkerFunction> &worker, TableFunc
 	}
 }
 
-TableFunctionSet MakeTableFunctions(const string &name, const vector<shared_ptr<WorkerFunction>> &overloads) {
+//! Where arguments are columns, DuckDB takes named parameters for columns, too: FUNCTION as it is then called.
+static void AddWithNamed(const WorkerFunction &worker, const vector<shared_ptr<WorkerFunction>> &overloads,
+                         TableFunction function, TableFunctionSet &out) {
+	if (function.varargs.id() != LogicalTypeId::INVALID) {
+		return;
+	}
+	for (idx_t i = 0; i < worker.named.size(); i++) {
+		function.arguments.push_back(LogicalType::ANY);
+		for (auto &other : overloads) {
+			if (other->TakesCount(function.arguments.size())) {
+				return;
+			}
+		}
+		out.AddFunction(function);
+	}
+}
+
+TableFunctionSet MakeTableFunctions(const string &name, const vector<shared_ptr<WorkerFunction>> &all) {
 	TableFunctionSet result(name);
-	for (auto &worker : overloads) {
-		if (worker->TakesTable() && overloads.size() > 1) {
-			// DuckDB's binder has no overloads of those: the first of them is the one.
-			result.functions.clear();
-			AddTableFunction(worker, result);
+	// DuckDB's binder has no overloads of functions over tables: the first of them is the one. Nor has it some that take rows beside
+	// others that do not: those count that are of the first one's kind.
+	vector<shared_ptr<WorkerFunction>> overloads;
+	for (auto &worker : all) {
+		if (worker->TakesTable()) {
+			overloads = {worker};
 			break;
 		}
-		AddTableFunction(worker, result);
+		if (worker->function.input_from_args == all[0]->function.input_from_args) {
+			overloads.push_back(worker);
+		}
+	}
+	for (auto &worker : overloads) {
+		AddTableFunction(worker, overloads, result);
+		if (!worker->function.input_from_args) {
+			continue;
+		}
+		auto &added = result.functions.back();
+		if (added.varargs.id() != LogicalTypeId::INVALID && overloads.size() == 1 && !worker->named.empty()) {
+			added.varargs = LogicalType::ANY;
+		}
+		AddWithNamed(*worker, overloads, added, result);
 	}
 	return result;
 }

@@ -27,8 +27,12 @@ struct WorkerFunction {
 	               shared_ptr<Answer<od_vgi_functions>> answer, const od_vgi_function &function);
 
 	bool TakesTable() const;
-	//! How many of the first parameters have to be given.
+	//! Whether COUNT arguments can be those that have a place.
+	bool TakesCount(idx_t count) const;
+	//! How many of the first parameters have to be given. Those that are columns of rows all have.
 	idx_t Required() const;
+	//! What EXPLAIN shows of an operator that calls it.
+	InsertionOrderPreservingMap<string> ForExplain() const;
 
 	VgiCatalog &catalog;
 	const string schema;
@@ -41,15 +45,17 @@ struct WorkerFunction {
 };
 
 struct WorkerTableInfo : public TableFunctionInfo {
-	explicit WorkerTableInfo(shared_ptr<WorkerFunction> worker_p) : worker(std::move(worker_p)) {
+	WorkerTableInfo(shared_ptr<WorkerFunction> worker_p, vector<shared_ptr<WorkerFunction>> overloads_p)
+	    : worker(std::move(worker_p)), overloads(std::move(overloads_p)) {
 	}
 	shared_ptr<WorkerFunction> worker;
+	vector<shared_ptr<WorkerFunction>> overloads; //!< all of its name, itself too
 };
 
 //! The values that a call of a table function gives, for its bind.
 vector<NamedValue> CallArguments(const WorkerFunction &worker, TableFunctionBindInput &input);
 
-//! Overloads of one name.
+//! Overloads of one name, in the order in which the worker lists them.
 TableFunctionSet MakeTableFunctions(const string &name, const vector<shared_ptr<WorkerFunction>> &overloads);
 ScalarFunctionSet MakeScalarFunctions(const string &name, const vector<shared_ptr<WorkerFunction>> &overloads);
 
@@ -62,18 +68,25 @@ void RefuseCorrelated(const LogicalGet &get);
 TableFunction BufferedFunction(const string &name, vector<LogicalType> parameters);
 //! Puts that operator in the place of OP, a LogicalGet, if that is of such a function.
 void PlanBuffered(ClientContext &context, unique_ptr<LogicalOperator> &op);
+//! A function whose parameters are columns of rows that go in; as the one before, it is never run as such.
+TableFunction RowFunction(const string &name, vector<LogicalType> parameters);
+void PlanRowFunction(Binder &binder, unique_ptr<LogicalOperator> &op);
 
 //! What is bound of a function over rows.
 struct InOutBindData : public TableFunctionData {
 	shared_ptr<WorkerFunction> worker;
 	shared_ptr<BoundFunction> bound;
 	shared_ptr<RowsSchema> input;
+	vector<LogicalType> types; //!< of INPUT
+	vector<string> named;      //!< named parameters that came as columns behind INPUT's
 
 	unique_ptr<FunctionData> Copy() const override {
 		auto result = make_uniq<InOutBindData>();
 		result->worker = worker;
 		result->bound = bound;
 		result->input = input;
+		result->types = types;
+		result->named = named;
 		return std::move(result);
 	}
 	bool Equals(const FunctionData &other) const override {
@@ -83,6 +96,9 @@ struct InOutBindData : public TableFunctionData {
 		return false;
 	}
 };
+//! What BOUND makes, for DuckDB; throws if that is no column.
+void ReturnedColumns(ClientContext &context, const WorkerFunction &worker, const BoundFunction &bound,
+                     vector<LogicalType> &types, vector<string> &names);
 unique_ptr<FunctionData> BindInOut(ClientContext &context, TableFunctionBindInput &input, vector<LogicalType> &types,
                                    vector<string> &names);
 

@@ -17,13 +17,16 @@ namespace vgi {
 //! A limit above it is none that a worker need know.
 static constexpr idx_t MAX_LIMIT = idx_t(1) << 32;
 
-static void PlanFunctionsBelow(ClientContext &context, unique_ptr<LogicalOperator> &op) {
+static void PlanFunctionsBelow(ClientContext &context, Binder &binder, unique_ptr<LogicalOperator> &op) {
 	for (auto &child : op->children) {
-		PlanFunctionsBelow(context, child);
+		PlanFunctionsBelow(context, binder, child);
 	}
 	if (op->type == LogicalOperatorType::LOGICAL_GET) {
 		RefuseCorrelated(op->Cast<LogicalGet>());
 		PlanBuffered(context, op);
+	}
+	if (op->type == LogicalOperatorType::LOGICAL_GET) {
+		PlanRowFunction(binder, op);
 	}
 }
 
@@ -87,7 +90,7 @@ static void AfterOptimizer(OptimizerExtensionInput &, unique_ptr<LogicalOperator
 
 static void Rewrite(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan) {
 	CheckRequiredFilters(*plan);
-	PlanFunctionsBelow(input.context, plan);
+	PlanFunctionsBelow(input.context, input.optimizer.binder, plan);
 	openduck::PlanBranches(input.context, input.optimizer.binder, plan);
 	if (CountScans(*plan) > 1) {
 		WantEstimatesBelow(*plan);

@@ -40,6 +40,13 @@ bool RowsStream::Put(DataChunk &rows, bool again) {
 	return more;
 }
 
+vector<int32_t> RowsStream::Parents(idx_t rows) const {
+	vector<int32_t> result(idx_t(batch->arrow_array.length));
+	od_error err = {};
+	ThrowIfFailed(od_vgi_scan_parents(scan, int64_t(rows), batch->arrow_array.length, result.data(), &err), err);
+	return result;
+}
+
 void RowsStream::Finish() {
 	od_error err = {};
 	ThrowIfFailed(od_vgi_scan_finish(scan, &err), err);

@@ -35,6 +35,8 @@ public:
 
 	//! Sends ROWS, or asks for more of them (AGAIN); true: there is more still.
 	bool Put(DataChunk &rows, bool again);
+	//! Of each row of the batch that came last: which of the ROWS rows that went in it is of.
+	vector<int32_t> Parents(idx_t rows) const;
 	//! No rows follow, and nothing was kept; throws what the worker says at the end.
 	void Finish();
 	//! No rows follow: what the function kept comes as batches.

@@ -134,8 +134,7 @@ void VgiSchemaEntry::LoadMacros(ClientContext &context, const od_vgi_context &ca
 //! Functions over rows that DuckDB has no way to call.
 static bool IsCallable(const WorkerFunction &worker) {
 	auto type = worker.function.type;
-	return (type == OD_VGI_TABLE_FUNCTION || (type == OD_VGI_TABLE_BUFFERING_FUNCTION && worker.TakesTable())) &&
-	       !worker.function.input_from_args;
+	return type == OD_VGI_TABLE_FUNCTION || (type == OD_VGI_TABLE_BUFFERING_FUNCTION && worker.TakesTable());
 }
 
 void VgiSchemaEntry::LoadFunctions(ClientContext &context, const od_vgi_context &call, bool table, EntryMap &out) {

@@ -93,6 +93,18 @@ void RefuseCorrelated(const LogicalGet &get) {
 	                      Text(worker.function.name), worker.catalog.GetName());
 }
 
+void ReturnedColumns(ClientContext &context, const WorkerFunction &worker, const BoundFunction &bound,
+                     vector<LogicalType> &types, vector<string> &names) {
+	ArrowTableSchema columns;
+	ArrowTableFunction::PopulateArrowTableSchema(context, columns, bound.Schema());
+	names = columns.GetNames();
+	types = columns.GetTypes();
+	if (names.empty()) {
+		throw IOException("VGI function \"%s\" of \"%s\" has no columns", Text(worker.function.name),
+		                  worker.catalog.GetName());
+	}
+}
+
 unique_ptr<FunctionData> BindInOut(ClientContext &context, TableFunctionBindInput &input, vector<LogicalType> &types,
                                    vector<string> &names) {
 	auto result = make_uniq<InOutBindData>();
@@ -111,17 +123,11 @@ unique_ptr<FunctionData> BindInOut(ClientContext &context, TableFunctionBindInpu
 	}
 	FunctionCall call(worker.catalog, worker.function, worker.schema);
 	call.arguments = CallArguments(worker, input);
-	result->input = make_shared_ptr<RowsSchema>(context, input.input_table_types, input.input_table_names);
+	result->types = input.input_table_types;
+	result->input = make_shared_ptr<RowsSchema>(context, result->types, input.input_table_names);
 	call.input = &result->input->Get();
 	result->bound = BindAtWorker(context, call);
-	ArrowTableSchema columns;
-	ArrowTableFunction::PopulateArrowTableSchema(context, columns, result->bound->Schema());
-	names = columns.GetNames();
-	types = columns.GetTypes();
-	if (names.empty()) {
-		throw IOException("VGI function \"%s\" of \"%s\" has no columns", Text(worker.function.name),
-		                  worker.catalog.GetName());
-	}
+	ReturnedColumns(context, worker, *result->bound, types, names);
 	return std::move(result);
 }
 

@@ -193,6 +193,10 @@ OD_MUST_CHECK od_code od_vgi_scan_next(od_vgi_scan *scan, struct ArrowArray *out
  * release is NULL if that is none. *MORE: there is more of these rows; put the very same again, with AGAIN. */
 OD_MUST_CHECK od_code od_vgi_scan_put(od_vgi_scan *scan, struct ArrowArray *rows, bool again, struct ArrowArray *out,
                                       bool *more, od_error *err);
+/* After a put of ROWS rows (of the first one, if it was AGAIN) that gave a batch of GIVEN: of which of them each came, from 0, to OUT, which
+ * has room for GIVEN. OD_E_PROTOCOL: the worker does not say so, and it cannot be known. */
+OD_MUST_CHECK od_code od_vgi_scan_parents(const od_vgi_scan *scan, int64_t rows, int64_t given, int32_t *out,
+                                          od_error *err);
 /* The end of what goes into a function over rows that keeps nothing: OD_OK, the worker has done with all of it. SCAN can then only be
  * closed. Without it, closing cares for nothing that the worker says at the end. */
 OD_MUST_CHECK od_code od_vgi_scan_finish(od_vgi_scan *scan, od_error *err);

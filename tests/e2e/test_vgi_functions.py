@@ -135,6 +135,8 @@ def test_functions_that_keep_all_rows_give_theirs_at_the_end(ex):
         (i, i) for i in range(0, 10, 2)
     ]
     assert "VGI_BUFFERED" in rows(ex, "EXPLAIN " + some)[0][1]
+    for kind in ("", "NOT MATERIALIZED"):
+        assert one(ex, "WITH c AS %s (%s) SELECT count(*) FROM c a JOIN c b USING (n)" % (kind, some)) == 10
     for i in range(2):
         assert one(ex, "SELECT sum(n) FROM ex.buffer_input((SELECT range + %d AS n FROM range(3)))" % i) == 3 + 3 * i
     refused(ex, "SELECT 1 FROM range(3) r(i), LATERAL (FROM ex.buffer_input((SELECT r.i AS n)))", "keeps all rows")

@@ -12,6 +12,9 @@ SPEC: {"catalog": NAME, "companions": [AttachCatalogInfo...], "calls": FILE,
 STATISTICS is {COLUMN: [MIN, MAX, DISTINCT]}; a table's are told with it.
 A function with "inserts" takes rows, and notes them as calls of the method "insert"; its "fault" is what it does
 instead: "fails", "dies", "ends" or "denies" (a count below 0), "late" (it fails when all rows are in).
+A function with "takes" ({NAME: TYPE}) has those columns of rows as its parameters, and gives them back under the names
+and types of its "columns"; functions of one "name" are overloads, told apart by what they take; "per_call" is how many
+rows it takes at once. Its "fault" is as of a scalar one, or "types" (others than it was bound with) or "fails".
 A function with "scalar" is one of a column that it gives back; its "fault" is what it does instead: "short" (a row too
 few), "ends" or "dies".
 BRANCH: {"function": NAME} or {"source": [CATALOG, SCHEMA, TABLE]} or {"format": NAME, "locations": [...]}, with
@@ -245,14 +248,14 @@ class Worker:
         return self.items([self.function(n, f) for n, f in functions if bool(f.get("scalar")) == scalar])
 
     def function(self, name, function):
+        parameters = schema_of(function["columns"] if function.get("scalar") else function.get("takes", {}))
         return record(
-            name=(pa.string(), name),
+            name=(pa.string(), function.get("name", name)),
             schema_path=(TEXTS, ["main"]),
             function_type=(pa.string(), "SCALAR" if function.get("scalar") else "TABLE"),
-            arguments=(
-                pa.binary(),
-                schema_of(function["columns"] if function.get("scalar") else {}).serialize().to_pybytes(),
-            ),
+            arguments=(pa.binary(), parameters.serialize().to_pybytes()),
+            input_from_args=(pa.bool_(), "takes" in function),
+            input_rows_per_call=(pa.int64(), function.get("per_call")),
             projection_pushdown=(pa.bool_(), function.get("projects", False)),
             filter_pushdown=(pa.bool_(), "filters" in function),
             filters_exactly_applied=(pa.bool_(), function.get("filters") in ("apply", "refuse")),
@@ -288,7 +291,16 @@ class Worker:
     def bound_function(self, request):
         asked = ipc.open_stream(request).read_next_batch().to_pylist()[0]
         call = ipc.open_stream(asked["bind_call"]).read_next_batch().to_pylist()[0]
-        return self.spec["functions"][call["function_name"]]
+        return self.meant(call)
+
+    def meant(self, call):
+        """The function that `call`, a BindRequest, is of: overloads are told apart by what goes in."""
+        name, given = call["function_name"], call.get("input_schema")
+        named = [f for key, f in self.spec["functions"].items() if f.get("name", key) == name]
+        if len(named) == 1:
+            return named[0]
+        given = ipc.read_schema(pa.py_buffer(given))
+        return next(f for f in named if schema_of(f["takes"]).types == given.types)
 
     def table_function_cardinality(self, request):
         number = (pa.int64(), self.bound_function(request).get("cardinality"))
@@ -302,7 +314,7 @@ class Worker:
 
     def bind(self, request):
         asked = ipc.open_stream(request).read_next_batch().to_pylist()[0]
-        function = self.spec["functions"][asked["function_name"]]
+        function = self.meant(asked)
         columns = schema_of(function["columns"])
         secrets = ipc.open_stream(asked["secrets"]).read_next_batch().schema.names if asked["secrets"] else []
         self.note("bind", secrets=secrets, transaction=(asked.get("transaction_opaque_data") or b"").decode())
@@ -319,7 +331,7 @@ class Worker:
     def init(self, request):
         asked = ipc.open_stream(request["request"]).read_next_batch().to_pylist()[0]
         call = ipc.open_stream(asked["bind_call"]).read_next_batch().to_pylist()[0]
-        function = self.spec["functions"][call["function_name"]]
+        function = self.meant(call)
         columns, rows = schema_of(function["columns"]), function.get("rows", [])
         filters = read_filters(asked.get("pushdown_filters"))
         wanted = asked.get("projection_ids")
@@ -345,7 +357,7 @@ class Worker:
         if "inserts" in function:
             self.insert(columns, function.get("fault"))
             return
-        if function.get("scalar"):
+        if function.get("scalar") or "takes" in function:
             self.exchange(columns, function.get("fault"))
             return
         ticks = ipc.open_stream(self.source)
@@ -372,15 +384,21 @@ class Worker:
 
     def exchange(self, columns, fault):
         given = ipc.open_stream(self.source)
+        if fault == "types":
+            columns = pa.schema([field.with_type(pa.int8()) for field in columns])
         with ipc.new_stream(self.sink, columns) as out:
             for batch in given:
                 if fault == "dies":
                     print("the worker's last words", file=sys.stderr, flush=True)
                     os._exit(3)
-                if fault == "ends":
+                if fault in ("ends", "fails"):
                     break
-                out.write_batch(batch.rename_columns(columns.names).slice(1 if fault == "short" else 0))
+                self.note("exchange", rows=batch.num_rows)
+                made = batch.cast(columns.with_metadata(None), safe=False) if fault == "types" else batch
+                out.write_batch(made.rename_columns(columns.names).slice(1 if fault == "short" else 0))
                 self.sink.flush()
+            if fault == "fails":
+                self.fail_within(out, columns)
         self.sink.flush()
         for _ in given:
             pass

@@ -67,4 +67,7 @@ bool od_vgi_scan_is_buffered(const od_vgi_scan *scan);
 /* exchange.c. The end of what goes in; reads off what comes. */
 OD_MUST_CHECK od_code od_vgi_scan_end_rows(od_vgi_scan *scan, od_error *err);
 
+/* parents.c. TEXT: as the worker tells it; data NULL: it does not. The rest as of od_vgi_scan_parents. */
+OD_MUST_CHECK od_code od_vgi_parents_read(od_slice text, int64_t rows, int64_t given, int32_t *out, od_error *err);
+
 #endif

@@ -13,10 +13,47 @@
 #include "base/alloc.h"
 #include "vgi/client/decode.h"
 #include "vgi/client/filter.h"
+#include "vgi/client/scan_internal.h"
 #include "vgi/wire.h"
 
 static const od_vgi_dialect newer = {.paths = true, .nulls = true, .expressions = true};
 static const od_vgi_dialect older = {.version = "1.3.0"};
+
+/* ---- rows of rows ---- */
+
+static void test_rows_are_told_to_be_of_rows_that_went_in(void **state)
+{
+    static const struct {
+        const char *text; /* NULL: nothing is told */
+        int64_t rows, given;
+        od_code code;
+        int32_t first, last;
+    } cases[] = {
+        {NULL, 3, 3, OD_OK, 0, 2},
+        {NULL, 3, 0, OD_OK, -1, -1},
+        {"@", 3, 0, OD_OK, -1, -1},
+        {NULL, 3, 2, OD_E_PROTOCOL, -1, -1},
+        {"AgAAAAAAAAA=", 3, 2, OD_OK, 2, 0},
+        {"AgAAAAAAAAA=", 2, 2, OD_E_PROTOCOL, -1, -1}, /* there is no row 2 */
+        {"AgAAAAAAAAA=", 3, 1, OD_E_PROTOCOL, -1, -1}, /* of two rows */
+        {"AgAAAAAAAAA=", 3, 3, OD_E_PROTOCOL, -1, -1},
+        {"/////w==", 3, 1, OD_E_PROTOCOL, -1, -1}, /* -1 */
+        {"AAAAAA", 3, 1, OD_E_PROTOCOL, -1, -1},
+        {"", 3, 1, OD_E_PROTOCOL, -1, -1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        od_slice text = cases[i].text != NULL ? od_slice_str(cases[i].text) : (od_slice){NULL, 0};
+        int32_t out[3] = {-1, -1, -1};
+        od_error err;
+
+        assert_int_equal(od_vgi_parents_read(text, cases[i].rows, cases[i].given, out, &err), cases[i].code);
+        assert_int_equal(out[0], cases[i].first);
+        if (cases[i].code == OD_OK && cases[i].given > 0)
+            assert_int_equal(out[cases[i].given - 1], cases[i].last);
+    }
+}
 
 /* ---- secrets ---- */
 
@@ -368,6 +405,7 @@ static void test_conditions_without_their_parts_are_refused(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows_are_told_to_be_of_rows_that_went_in),
         cmocka_unit_test(test_secrets_go_to_safe_urls_only),
         cmocka_unit_test(test_secrets_are_kept_as_long_as_they_say),
         cmocka_unit_test(test_a_table_is_read_with_what_it_leaves_out),
