@@ -2,6 +2,7 @@
 // openduck/options.cpp: the settings of the extension
 //===----------------------------------------------------------------------===//
 #include "openduck/remote.hpp"
+#include "openduck/scan.hpp"
 
 #include "common/log_sink.hpp"
 #include "duckdb/common/types/interval.hpp"
@@ -10,6 +11,7 @@ namespace openduck {
 
 static constexpr const char *CONNECT_TIMEOUT = "openduck_connect_timeout";
 static constexpr const char *EXECUTE_TIMEOUT = "openduck_execute_timeout";
+static constexpr const char *FETCH_STREAMS = "openduck_fetch_streams";
 static constexpr const char *PUSHDOWN = "openduck_pushdown";
 
 //! Milliseconds ("5000") or an interval ("5 seconds").
@@ -42,6 +44,22 @@ static void CheckConnectTimeout(ClientContext &, SetScope, Value &parameter) {
 
 static void CheckExecuteTimeout(ClientContext &, SetScope, Value &parameter) {
 	ParseTimeout(EXECUTE_TIMEOUT, parameter);
+}
+
+static constexpr idx_t DEFAULT_FETCH_STREAMS = 4;
+static constexpr idx_t MAX_FETCH_STREAMS = 64;
+
+static void CheckFetchStreams(ClientContext &, SetScope, Value &parameter) {
+	if (parameter.IsNull() || parameter.GetValue<uint64_t>() == 0 ||
+	    parameter.GetValue<uint64_t>() > MAX_FETCH_STREAMS) {
+		throw InvalidInputException("%s: '%s' is not between 1 and %llu", FETCH_STREAMS, parameter.ToString(),
+		                            MAX_FETCH_STREAMS);
+	}
+}
+
+idx_t CurrentFetchStreams(ClientContext &context) {
+	Value value;
+	return context.TryGetCurrentSetting(FETCH_STREAMS, value) ? value.GetValue<uint64_t>() : DEFAULT_FETCH_STREAMS;
 }
 
 static PushdownLevel ParsePushdown(const Value &value) {
@@ -95,6 +113,9 @@ void RegisterOptions(ExtensionLoader &loader) {
 	    EXECUTE_TIMEOUT,
 	    "longest wait for the next rows of an OpenDuck server: milliseconds or an interval; 0: no limit",
 	    LogicalType::VARCHAR, Value("5 minutes"), CheckExecuteTimeout);
+	config.AddExtensionOption(
+	    FETCH_STREAMS, "over how many streams a large result of an OpenDuck server may be fetched at once; 1: over one",
+	    LogicalType::UBIGINT, Value::UBIGINT(DEFAULT_FETCH_STREAMS), CheckFetchStreams);
 	config.AddExtensionOption(PUSHDOWN,
 	                          "what an OpenDuck server does in the client's place: 'off': choose columns; 'scan': also "
 	                          "leave out rows of a table; 'full': "

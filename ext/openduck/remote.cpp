@@ -33,9 +33,10 @@ bool RemoteStream::Interrupted(void *arg) {
 
 unique_ptr<RemoteStream> RemoteStream::Start(optional_ptr<ClientContext> context, Remote &remote,
                                              const od_remote_txn *txn, const string &sql, uint64_t catalog_version,
-                                             bool describe_only, od_slice parameters, bool wants_layout) {
+                                             bool describe_only, od_slice parameters, bool wants_layout, bool divides) {
 	auto stream = make_uniq<RemoteStream>();
 	stream->context = context;
+	stream->remote = remote;
 	auto statement_id = context ? RemoteClientState::Get(*context)->StatementId() : string();
 	od_remote_query query = {};
 	query.sql = od_slice_of(sql.data(), sql.size());
@@ -48,10 +49,27 @@ unique_ptr<RemoteStream> RemoteStream::Start(optional_ptr<ClientContext> context
 	query.txn = txn;
 	query.parameters = parameters;
 	query.wants_layout = wants_layout;
+	query.divides = divides;
 	od_error err = {};
 	if (od_remote_execute(remote.Handle(), &query, &stream->result, &err) != OD_OK) {
 		ThrowError(err);
 	}
+	return stream;
+}
+
+unique_ptr<RemoteStream> RemoteStream::Follow() {
+	auto stream = make_uniq<RemoteStream>();
+	stream->context = context;
+	stream->remote = remote;
+	stream->watch_executor = watch_executor;
+	auto statement_id = context ? RemoteClientState::Get(*context)->StatementId() : string();
+	od_remote_query query = {};
+	query.statement_id = statement_id.empty() ? nullptr : statement_id.c_str();
+	query.interrupt.check = Interrupted;
+	query.interrupt.arg = stream.get();
+	query.follows = od_result_execution_id(result);
+	od_error err = {};
+	ThrowIfFailed(od_remote_execute(remote->Handle(), &query, &stream->result, &err), err);
 	return stream;
 }
 
@@ -79,6 +97,18 @@ RemoteStream::Got RemoteStream::NextWithin(int64_t wait_ms, RemotePayload &paylo
 	auto got = Got::NOTHING_YET;
 	ThrowIfFailed(TryNextWithin(wait_ms, payload, got, err), err);
 	return got;
+}
+
+uint64_t RemoteStream::Place() const {
+	return od_result_place(result);
+}
+
+uint64_t RemoteStream::Payloads() const {
+	return od_result_payloads(result);
+}
+
+void RemoteStream::Heard() {
+	od_result_heard(result);
 }
 
 uint64_t RemoteStream::Bytes() const {

@@ -51,6 +51,16 @@ public:
 	SelectionVector selection;
 };
 
+//! Threads that PLAN's rows are for.
+static idx_t MaxScanThreads(ClientContext &context, const RemoteScanPlan &plan) {
+	return plan.count_only ? 1 : context.db->NumberOfThreads();
+}
+
+//! A stream keeps a thread busy, here and there.
+static idx_t MaxStreams(ClientContext &context, const RemoteScanPlan &plan) {
+	return MinValue(MaxScanThreads(context, plan), CurrentFetchStreams(context));
+}
+
 //! Sends the scan with the rows of this side and the keys of its joins, which are known now.
 static void SendScan(ClientContext &context, const RemoteScanBindData &bind, TableFunctionInitInput &input,
                      RemoteScanGlobalState &state) {
@@ -68,12 +78,13 @@ static void SendScan(ClientContext &context, const RemoteScanBindData &bind, Tab
 	state.keys_sent = keys.count;
 	state.bytes_sent = transport.UsesTables() ? transport.bytes : parameters.len;
 	unique_ptr<RemoteStream> stream;
+	auto streams = MaxStreams(context, state.plan);
 	if (!keys.nothing) {
 		stream = RemoteStream::Start(&context, remote, transport.Transaction(), state.plan.sql,
-		                             bind.source.catalog_version, false, parameters);
+		                             bind.source.catalog_version, false, parameters, false, streams > 1);
 		stream->WatchExecutor();
 	}
-	state.queue = make_uniq<PayloadQueue>(std::move(stream));
+	state.queue = make_uniq<PayloadQueue>(std::move(stream), streams);
 	if (keys.nothing) {
 		state.queue->Push(RemotePayload(), true);
 	}
@@ -90,10 +101,11 @@ static unique_ptr<GlobalTableFunctionState> RemoteScanInitGlobal(ClientContext &
 		}
 		result->plan = std::move(started->plan);
 		started->stream->WatchExecutor();
-		result->queue = make_uniq<PayloadQueue>(std::move(started->stream));
+		result->queue = make_uniq<PayloadQueue>(std::move(started->stream), MaxStreams(context, result->plan));
 		if (started->first.owner) {
-			result->queue->Push(started->first, false);
+			auto first = started->first;
 			started->first = RemotePayload();
+			result->queue->Push(first, false);
 		}
 		if (started->finished) {
 			result->queue->Push(RemotePayload(), true);
@@ -101,7 +113,7 @@ static unique_ptr<GlobalTableFunctionState> RemoteScanInitGlobal(ClientContext &
 	} else {
 		SendScan(context, bind, input, *result);
 	}
-	result->max_threads = result->plan.count_only ? 1 : context.db->NumberOfThreads();
+	result->max_threads = MaxScanThreads(context, result->plan);
 	return std::move(result);
 }
 
@@ -340,6 +352,9 @@ static InsertionOrderPreservingMap<string> RemoteScanDynamicToString(TableFuncti
 	}
 	result["Rows Received"] = to_string(global.rows.load());
 	result["Bytes Received"] = to_string(global.queue->Bytes());
+	if (global.queue->Streams() > 1) {
+		result["Streams"] = to_string(global.queue->Streams());
+	}
 	if (!bind.sent.empty() && global.transport) {
 		result["Rows Sent"] = to_string(global.transport->rows);
 	}
@@ -417,7 +432,8 @@ RemoteStart RemoteScanStart(ClientContext &context, const PhysicalTableScan &sca
 	                               optional_ptr<const TableFilterSet>(scan.table_filters.get()), false);
 	try {
 		started->stream = RemoteStream::Start(&context, remote, ScanTransaction(context, bind.source),
-		                                      started->plan.sql, bind.source.catalog_version, later);
+		                                      started->plan.sql, bind.source.catalog_version, later, {nullptr, 0},
+		                                      false, !later && MaxStreams(context, started->plan) > 1);
 		od_error err = {};
 		auto code = started->stream->TryNext(started->first, err);
 		if (code == OD_E_STALE_CATALOG) {

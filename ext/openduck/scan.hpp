@@ -11,6 +11,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <map>
 
 namespace openduck {
 
@@ -85,6 +86,9 @@ idx_t ValueBytes(const LogicalType &type);
 //! What the columns that GET gives will take, as the optimizer estimates its rows; 0 if it scans nothing remote.
 idx_t ScanBytes(ClientContext &context, LogicalGet &get);
 
+//! Over how many streams CONTEXT reads a result at most (openduck_fetch_streams).
+idx_t CurrentFetchStreams(ClientContext &context);
+
 //! The name and type of column ID of what is scanned.
 string ScanColumnSql(const RemoteScanBindData &bind, column_t id);
 LogicalType ScanColumnType(const RemoteScanBindData &bind, column_t id);
@@ -105,7 +109,10 @@ public:
 	//! the interrupt of CONTEXT (may be null) is looked at.
 	static unique_ptr<RemoteStream> Start(optional_ptr<ClientContext> context, Remote &remote, const od_remote_txn *txn,
 	                                      const string &sql, uint64_t catalog_version, bool describe_only,
-	                                      od_slice parameters = {nullptr, 0}, bool wants_layout = false);
+	                                      od_slice parameters = {nullptr, 0}, bool wants_layout = false,
+	                                      bool divides = false);
+	//! A further stream of the result, once Place is not 0. Any thread.
+	unique_ptr<RemoteStream> Follow();
 	enum class Got : uint8_t { PAYLOAD, END, NOTHING_YET };
 	//! The next payload; NOTHING_YET after WAIT_MS without one. One thread at a time.
 	Got NextWithin(int64_t wait_ms, RemotePayload &payload);
@@ -116,6 +123,11 @@ public:
 	//! As NextWithin, but reports instead of throwing; *got counts with OD_OK only.
 	od_code TryNextWithin(int64_t wait_ms, RemotePayload &payload, Got &got, od_error &err);
 	uint64_t Bytes() const;
+	//! od_result_place, od_result_payloads.
+	uint64_t Place() const;
+	uint64_t Payloads() const;
+	//! Another stream of the result has had something. Any thread.
+	void Heard();
 	uint64_t CatalogVersion() const;
 	//! What od_result_layout has.
 	string Layout() const;
@@ -128,6 +140,7 @@ private:
 	static bool Interrupted(void *arg);
 
 	optional_ptr<ClientContext> context;
+	optional_ptr<Remote> remote;
 	od_result *result = nullptr;
 	bool watch_executor = false;
 };
@@ -160,9 +173,10 @@ private:
 	unordered_map<const FunctionData *, unique_ptr<StartedScan>> started;
 };
 
-//! The payloads of a stream, dealt out to threads. Consecutive payloads form runs of about a row group, and a run is read
+//! The payloads of a result, dealt out to threads. Consecutive payloads form runs of about a row group, and a run is read
 //! by one thread: so each batch that an order-keeping INSERT sees is a whole row group, and is not copied again. Whoever is
-//! idle fetches, also for another thread's run.
+//! idle fetches, also for another thread's run. When more threads would fetch than there are streams of the result, a further
+//! stream is opened, and what comes on them is put in order again.
 class PayloadQueue {
 public:
 	struct Run {
@@ -175,29 +189,69 @@ public:
 		std::deque<RemotePayload> queue;
 	};
 
-	explicit PayloadQueue(unique_ptr<RemoteStream> stream_p) : stream(std::move(stream_p)) {
-	}
+	//! STREAM null: there is none, only an end that is pushed.
+	PayloadQueue(unique_ptr<RemoteStream> stream, idx_t max_streams);
+	~PayloadQueue();
 
 	//! A payload that was received already, or (END) the stream's end.
 	void Push(const RemotePayload &payload, bool end);
 	//! The next payload for the thread that reads RUN (null at first). Waits a moment at most.
 	RemoteStream::Got Take(ClientContext &context, shared_ptr<Run> &run, RemotePayload &payload);
 	uint64_t Bytes();
+	//! How many streams the result came on.
+	idx_t Streams();
 
 private:
+	//! One stream of the result; the first is the execution's own.
+	struct Source {
+		unique_ptr<RemoteStream> stream;
+		//! Of its last payload.
+		uint64_t place = 0;
+		uint64_t bytes = 0;
+		//! How often nothing came in time, since something did.
+		idx_t missed = 0;
+		//! A thread reads it, or opens it.
+		bool busy = false;
+		bool ended = false;
+	};
+
+	//! Takes PAYLOAD, which SOURCE has given.
+	void Receive(Source &source, const RemotePayload &payload);
+	//! SOURCE gives no more.
+	void End(Source &source);
+	//! Adds to the run being filled what is next, while it has room.
+	void Deal();
 	void Add(const RemotePayload &payload);
-	//! Fetches one payload with GUARD released; false if none came.
-	bool Fetch(std::unique_lock<mutex> &guard);
+	//! Nothing comes any more.
+	bool Finished() const;
+	//! What is next, and is not here, comes on none of the streams.
+	bool IsLost() const;
+	//! Whom to read from; null: wait for those who do.
+	optional_ptr<Source> Choose();
+	bool MayFollow() const;
+	uint64_t TotalBytes() const;
+	uint64_t MaxPlace() const;
+	//! Reads from SOURCE, or opens it, with GUARD released; false if nothing came.
+	bool Fetch(std::unique_lock<mutex> &guard, Source &source);
+	void Open(std::unique_lock<mutex> &guard, Source &source);
 
 	mutex lock;
 	std::condition_variable changed;
-	unique_ptr<RemoteStream> stream;
+	vector<unique_ptr<Source>> sources;
+	idx_t max_streams;
+	//! The result can be followed.
+	bool places_told = false;
+	//! The next payload's place, and those that came before their turn.
+	uint64_t next_place = 1;
+	std::map<uint64_t, RemotePayload> early;
+	idx_t early_bytes = 0;
+	//! How many there are, once the first stream has ended.
+	uint64_t total = 0;
 	shared_ptr<Run> filling;
 	idx_t run_count = 0;
-	bool fetching = false;
-	bool finished = false;
-	uint64_t bytes = 0;
 	ErrorData error;
+	//! Of a stream that was not the first: it matters if something is missing.
+	ErrorData follower_error;
 };
 
 //! The function itself, to tell our scans from others in a plan.

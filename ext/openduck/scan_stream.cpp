@@ -13,6 +13,12 @@ namespace openduck {
 static constexpr idx_t MAX_RUN_BYTES = idx_t(24) << 20;
 //! How long a thread waits for a payload before DuckDB may look whether it should.
 static constexpr int64_t WAIT_MS = 50;
+//! The same where there are several streams, of which another one may have a payload.
+static constexpr int64_t SHORT_WAIT_MS = 5;
+//! A further stream is worth its connection once so much of the result has come.
+static constexpr uint64_t FOLLOW_BYTES = uint64_t(8) << 20;
+//! As much may wait for payloads that stand before it.
+static constexpr idx_t MAX_EARLY_BYTES = idx_t(32) << 20;
 
 StartedScan::~StartedScan() {
 	od_msg_unref(first.owner);
@@ -102,17 +108,87 @@ PayloadQueue::Run::~Run() {
 	}
 }
 
+PayloadQueue::PayloadQueue(unique_ptr<RemoteStream> stream, idx_t max_streams_p) : max_streams(max_streams_p) {
+	sources.push_back(make_uniq<Source>());
+	sources[0]->stream = std::move(stream);
+}
+
+PayloadQueue::~PayloadQueue() {
+	for (auto &entry : early) {
+		od_msg_unref(entry.second.owner);
+	}
+}
+
 void PayloadQueue::Push(const RemotePayload &payload, bool end) {
 	lock_guard<mutex> guard(lock);
 	if (end) {
-		finished = true;
+		End(*sources[0]);
 		return;
 	}
-	if (!filling) {
-		filling = make_shared_ptr<Run>();
-		filling->index = run_count++;
+	filling = make_shared_ptr<Run>();
+	filling->index = run_count++;
+	Receive(*sources[0], payload);
+	Deal();
+}
+
+void PayloadQueue::Receive(Source &source, const RemotePayload &payload) {
+	// Without places there is one stream.
+	auto place = source.stream->Place();
+	places_told = place != 0;
+	if (place == 0 && sources.size() == 1) {
+		place = source.place + 1;
 	}
-	Add(payload);
+	if (place <= source.place || place < next_place || !early.emplace(place, payload).second) {
+		od_msg_unref(payload.owner);
+		throw IOException("the server sent a damaged result: a payload stands at place %llu, which cannot be", place);
+	}
+	source.place = place;
+	source.missed = 0;
+	early_bytes += payload.bytes.len;
+	for (auto &other : sources) {
+		if (other->stream) {
+			other->stream->Heard();
+		}
+	}
+}
+
+void PayloadQueue::End(Source &source) {
+	source.ended = true;
+	auto &first = *sources[0];
+	if (&source != &first) {
+		return;
+	}
+	auto told = first.stream ? first.stream->Payloads() : 0;
+	if (sources.size() > 1 && told == 0) {
+		throw IOException("the server sent a damaged result: it does not tell how many payloads there are");
+	}
+	total = told > 0 ? told : first.place;
+}
+
+bool PayloadQueue::Finished() const {
+	return sources[0]->ended && next_place > total && early.empty();
+}
+
+bool PayloadQueue::IsLost() const {
+	if ((sources[0]->ended && next_place > total) || early.count(next_place)) {
+		return false;
+	}
+	for (auto &source : sources) {
+		if (!source->ended && source->place < next_place) {
+			return false;
+		}
+	}
+	return true;
+}
+
+void PayloadQueue::Deal() {
+	while (filling && !filling->full && !early.empty() && early.begin()->first == next_place) {
+		auto payload = early.begin()->second;
+		early.erase(early.begin());
+		early_bytes -= payload.bytes.len;
+		next_place++;
+		Add(payload);
+	}
 }
 
 void PayloadQueue::Add(const RemotePayload &payload) {
@@ -140,7 +216,7 @@ RemoteStream::Got PayloadQueue::Take(ClientContext &context, shared_ptr<Run> &ru
 			run->queue.pop_front();
 			return RemoteStream::Got::PAYLOAD;
 		}
-		if (finished) {
+		if (Finished()) {
 			return RemoteStream::Got::END;
 		}
 		if (run && run->full) {
@@ -154,9 +230,14 @@ RemoteStream::Got PayloadQueue::Take(ClientContext &context, shared_ptr<Run> &ru
 			run->index = run_count++;
 			run->owned = true;
 			filling = run;
+			Deal();
+			if (!run->queue.empty()) {
+				continue;
+			}
 		}
-		auto waited = fetching ? changed.wait_for(guard, std::chrono::milliseconds(WAIT_MS)) == std::cv_status::timeout
-		                       : !Fetch(guard);
+		auto source = Choose();
+		auto waited = source ? !Fetch(guard, *source)
+		                     : changed.wait_for(guard, std::chrono::milliseconds(WAIT_MS)) == std::cv_status::timeout;
 		if (context.interrupted) {
 			throw InterruptException();
 		}
@@ -166,26 +247,117 @@ RemoteStream::Got PayloadQueue::Take(ClientContext &context, shared_ptr<Run> &ru
 	}
 }
 
-bool PayloadQueue::Fetch(std::unique_lock<mutex> &guard) {
-	fetching = true;
+bool PayloadQueue::MayFollow() const {
+	auto &first = *sources[0];
+	if (first.ended || first.place == 0 || follower_error.HasError() || sources.size() >= max_streams ||
+	    early_bytes > MAX_EARLY_BYTES) {
+		return false;
+	}
+	return places_told && TotalBytes() >= FOLLOW_BYTES;
+}
+
+uint64_t PayloadQueue::MaxPlace() const {
+	uint64_t place = 0;
+	for (auto &source : sources) {
+		place = MaxValue(place, source->place);
+	}
+	return place;
+}
+
+uint64_t PayloadQueue::TotalBytes() const {
+	uint64_t bytes = 0;
+	for (auto &source : sources) {
+		bytes += source->bytes;
+	}
+	return bytes;
+}
+
+optional_ptr<PayloadQueue::Source> PayloadQueue::Choose() {
+	optional_ptr<Source> best;
+	for (auto &source : sources) {
+		// With much to put in order, only those are read that may have what is next.
+		if (source->busy || source->ended || (early_bytes > MAX_EARLY_BYTES && source->place >= next_place)) {
+			continue;
+		}
+		if (!best || source->missed < best->missed || (source->missed == best->missed && source->place < best->place)) {
+			best = *source;
+		}
+	}
+	if (!best && MayFollow()) {
+		sources.push_back(make_uniq<Source>());
+		best = *sources.back();
+	}
+	return best;
+}
+
+void PayloadQueue::Open(std::unique_lock<mutex> &guard, Source &source) {
+	unique_ptr<RemoteStream> stream;
+	ErrorData failure;
+	auto &first = *sources[0]->stream;
+	guard.unlock();
+	try {
+		stream = first.Follow();
+	} catch (std::exception &ex) {
+		failure = ErrorData(ex);
+	}
+	guard.lock();
+	source.stream = std::move(stream);
+	if (failure.HasError()) {
+		// The result comes without it.
+		source.ended = true;
+		follower_error = std::move(failure);
+	}
+}
+
+bool PayloadQueue::Fetch(std::unique_lock<mutex> &guard, Source &source) {
+	source.busy = true;
+	if (!source.stream) {
+		Open(guard, source);
+		source.busy = false;
+		changed.notify_all();
+		return true;
+	}
+	auto &stream = *source.stream;
+	// Another one that nobody reads may have something.
+	auto wait_ms = sources.size() > 1 ? SHORT_WAIT_MS : WAIT_MS;
 	guard.unlock();
 	RemotePayload fetched;
 	auto got = RemoteStream::Got::END;
 	ErrorData failure;
 	try {
-		got = stream->NextWithin(WAIT_MS, fetched);
+		got = stream.NextWithin(wait_ms, fetched);
 	} catch (std::exception &ex) {
 		failure = ErrorData(ex);
 	}
 	guard.lock();
-	fetching = false;
-	bytes = stream->Bytes();
-	if (failure.HasError()) {
-		error = std::move(failure);
-	} else if (got == RemoteStream::Got::PAYLOAD) {
-		Add(fetched);
-	} else if (got == RemoteStream::Got::END) {
-		finished = true;
+	source.busy = false;
+	source.bytes = stream.Bytes();
+	try {
+		if (failure.HasError() && &source == sources[0].get()) {
+			error = std::move(failure);
+		} else if (failure.HasError()) {
+			source.ended = true;
+			follower_error = std::move(failure);
+		} else if (got == RemoteStream::Got::PAYLOAD) {
+			Receive(source, fetched);
+			Deal();
+		} else if (got == RemoteStream::Got::END) {
+			End(source);
+		} else {
+			source.missed++;
+		}
+		if (sources[0]->ended && MaxPlace() > total) {
+			throw IOException("the server sent a damaged result: more payloads than the %llu that it tells", total);
+		}
+		if (!error.HasError() && IsLost()) {
+			if (follower_error.HasError()) {
+				follower_error.Throw();
+			}
+			throw IOException("the server's result was cut: payload %llu did not come on any of its %llu streams",
+			                  next_place, sources.size());
+		}
+	} catch (std::exception &ex) {
+		error = ErrorData(ex);
 	}
 	changed.notify_all();
 	return got != RemoteStream::Got::NOTHING_YET;
@@ -193,7 +365,12 @@ bool PayloadQueue::Fetch(std::unique_lock<mutex> &guard) {
 
 uint64_t PayloadQueue::Bytes() {
 	lock_guard<mutex> guard(lock);
-	return bytes;
+	return TotalBytes();
+}
+
+idx_t PayloadQueue::Streams() {
+	lock_guard<mutex> guard(lock);
+	return sources.size();
 }
 
 } // namespace openduck

@@ -112,6 +112,10 @@ typedef struct {
      * as metadata "openduck:sql_type") or plain Arrow. Empty: none. Wrong or missing names are DuckDB's own error (OD_E_INVALID). Copied. */
     od_slice parameters;
     bool wants_layout; /* od_result_layout is to tell it */
+    bool divides;      /* its result may be followed (NATIVE only) */
+    /* Of an execution of this remote whose result can be followed: a further stream of it, instead of SQL; only statement_id and interrupt
+     * count besides. NULL: none. */
+    const char *follows;
 } od_remote_query;
 
 /* Sends the request and returns without waiting for an answer. Errors name the endpoint. */
@@ -127,6 +131,14 @@ OD_MUST_CHECK od_code od_result_next(od_result *result, od_msg **owner, od_slice
  * execute_timeout_ms counts only the time spent in these calls. */
 OD_MUST_CHECK od_code od_result_next_within(od_result *result, int64_t wait_ms, od_msg **owner, od_slice *payload,
                                             bool *again, od_error *err);
+/* Where in the result the last payload stands, from 1; 0: the result has this one stream. Once the first payload has told a place, the result
+ * can be followed: each payload then comes on one of the streams, by growing places on each. A follower may get none, or fail without having
+ * had any: whether all have come only their number tells. */
+uint64_t od_result_place(const od_result *result);
+/* After the end of the execution's own stream: how many payloads its streams have; 0: not told. */
+uint64_t od_result_payloads(const od_result *result);
+/* Any thread: another stream has had something, so what was waited for this one's next chunk counts no more. */
+void od_result_heard(od_result *result);
 /* True if od_result_next would not block. */
 bool od_result_ready(od_result *result);
 const char *od_result_execution_id(const od_result *result);

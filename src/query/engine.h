@@ -302,6 +302,7 @@ typedef struct {
     od_rights *rights;                 /* without TXN: what it may do; referenced; NULL: everything */
     od_slice
         parameters; /* an IPC stream of one row, columns called as the parameters are; empty: none. Needs the host */
+    bool divides;   /* followers may read its result too, if it can be divided */
 } od_execution_request;
 
 /* Leases a connection and parses; a single statement is prepared, and started unless describe_only is set. Blocks while DuckDB
@@ -318,6 +319,10 @@ uint64_t od_execution_catalog_version(const od_execution *execution);
 /* Computes and encodes the next payload, a whole IPC stream; *out is NULL after the last. The first call gives a payload even
  * if there are no rows. The first payload holds one chunk of at most 2,048 rows, later ones grow to batch_bytes. */
 OD_MUST_CHECK od_code od_execution_next(od_execution *execution, od_msg **out, od_error *err);
+/* Where in the result the last payload stands, from 1; 0: it is not divided. */
+uint64_t od_execution_place(const od_execution *execution);
+/* Once it has ended well: how many payloads its result had, followers' too; 0: it is not divided. */
+uint64_t od_execution_payloads(const od_execution *execution);
 /* True once the last payload has been given, told by it or by a NULL after it. */
 bool od_execution_done(const od_execution *execution);
 /* From any thread, at any time before _end: stops DuckDB's work; start or next then return OD_E_CANCELLED. */
@@ -326,5 +331,20 @@ void od_execution_interrupt(od_execution *execution);
  * lets no transaction outlive an interrupt, and who has read enough has not failed. */
 void od_execution_abandon(od_execution *execution);
 void od_execution_end(od_execution *execution); /* NULL allowed */
+
+/* ---- several readers of one result ----
+ *
+ * A NATIVE result of one statement that only reads, outside of a transaction, can be divided: followers take payloads beside its own
+ * reader, each on a thread of its own. Whoever asks gets the next rows; only taking them from DuckDB is done by one at a time. Places
+ * tell the order, and a reader's only grow. */
+
+typedef struct od_follower od_follower; /* one thread at a time; may outlive its execution */
+
+/* Does not block; EXECUTION has not been ended. *out is NULL if it is not divided. */
+OD_MUST_CHECK od_code od_follower_open(od_execution *execution, od_follower **out, od_error *err);
+/* The next payload and its place. NULL: there are no more rows, the execution has ended, or its own reader has not had the first payload
+ * yet. What fails here fails in od_execution_next, which gives no last payload before. */
+od_msg *od_follower_next(od_follower *follower, uint64_t *place);
+void od_follower_free(od_follower *follower); /* NULL allowed */
 
 #endif

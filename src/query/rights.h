@@ -40,6 +40,9 @@ OD_MUST_CHECK od_code od_rights_check_owner(const od_rights *rights, const od_ri
 /* For a transaction that OWNER began. */
 OD_MUST_CHECK od_code od_rights_check_transaction(const od_rights *rights, const od_rights *owner, od_error *err);
 
+/* For a further stream of the result of an execution that OWNER runs. */
+OD_MUST_CHECK od_code od_rights_check_follower(const od_rights *rights, const od_rights *owner, od_error *err);
+
 /* What a gateway calls a worker with instead of its caller's token: SHARED, the token of both, and RIGHTS, which the worker holds its
  * bearer to. A worker that does not know this form takes it for a wrong token. RIGHTS have a name. docs/protocol.md */
 OD_MUST_CHECK od_code od_rights_delegate(const od_rights *rights, const od_secret *shared, od_secret *out,

@@ -41,6 +41,8 @@ typedef struct {
     od_slice statement_id;
     od_slice parameters; /* an IPC stream of one row; empty: none */
     bool wants_layout;
+    bool divides;
+    od_slice follows; /* an execution's id; empty: none */
 } od_execute_request;
 
 OD_MUST_CHECK od_code od_execute_request_encode(const od_execute_request *request, od_msg **out, od_error *err);
@@ -61,7 +63,9 @@ typedef struct {
     od_error error;   /* OD_CHUNK_ERROR: from the typed part if there is one, else kind IO with the legacy text */
     char execution_id[OD_EXECUTION_ID_SIZE]; /* OD_CHUNK_ERROR: as the server named it, else "" */
     uint64_t catalog_version;                /* 0: not told */
-    od_slice layout; /* a DatabaseLayout, of vgi/layout.h; data NULL: not told; borrows the message */
+    od_slice layout;   /* a DatabaseLayout, of vgi/layout.h; data NULL: not told; borrows the message */
+    uint64_t place;    /* 0: not told */
+    uint64_t payloads; /* 0: not told */
 } od_chunk;
 
 OD_MUST_CHECK od_code od_chunk_decode(od_slice message, od_chunk *out, od_error *err);
@@ -71,17 +75,21 @@ OD_MUST_CHECK od_code od_chunk_decode(od_slice message, od_chunk *out, od_error 
 #define OD_CHUNK_HEAD 10
 #define OD_CHUNK_SKEW (64 - OD_CHUNK_HEAD)
 
-/* Fills OUT with a batch chunk around PAYLOAD[OFFSET, +LEN) (borrowed: the caller keeps its reference). CATALOG_VERSION 0 is
- * left out. LEN above OD_RPC_MAX_MESSAGE less the head and tail is OD_E_TOO_LARGE. */
-OD_MUST_CHECK od_code od_chunk_batch(od_msg *payload, size_t offset, size_t len, uint64_t catalog_version,
+/* What a batch chunk tells beside its payload; what is 0 is left out. */
+typedef struct {
+    uint64_t catalog_version, place;
+} od_chunk_told;
+
+/* Fills OUT with a batch chunk around PAYLOAD[OFFSET, +LEN) (borrowed: the caller keeps its reference). LEN above OD_RPC_MAX_MESSAGE less the head and tail is OD_E_TOO_LARGE. */
+OD_MUST_CHECK od_code od_chunk_batch(od_msg *payload, size_t offset, size_t len, const od_chunk_told *told,
                                      od_rpc_out *out, od_error *err);
 /* A chunk with the legacy text and the typed error. *out is a whole message. */
 OD_MUST_CHECK od_code od_chunk_error(const od_error *what, const char *execution_id, uint64_t catalog_version,
                                      od_msg **out, od_error *err);
 /* A chunk with LAYOUT and nothing else. *out is a whole message. */
 OD_MUST_CHECK od_code od_chunk_layout(od_slice layout, od_msg **out, od_error *err);
-/* The last chunk of a stream (into OUT's head; no body). */
-void od_chunk_finished(uint64_t catalog_version, od_rpc_out *out);
+/* The last chunk of a stream (into OUT's head; no body). What is 0 is left out. */
+void od_chunk_finished(uint64_t catalog_version, uint64_t payloads, od_rpc_out *out);
 /* OUT becomes the whole of MESSAGE (borrowed). */
 void od_rpc_out_whole(od_msg *message, od_rpc_out *out);
 

@@ -58,6 +58,14 @@ OD_MUST_CHECK od_code od_worker_run_start(od_worker *worker, od_rpc_call *call, 
                                           const char *execution_id, od_rights *rights,
                                           const od_worker_run_events *events, void *arg, od_worker_run **out,
                                           od_error *err);
+/* Runs REQUEST, which follows the execution of LEADER: a further stream of its result, with what LEADER's own stream does not get; empty
+ * if there is nothing left, or it cannot be followed. It is no execution: LEADER is counted and listed, stopped and timed out alone, and
+ * fails for both. Does not block, and takes no thread that executions could wait for.
+ *   OD_E_PERMISSION   LEADER is another token's     OD_E_BUSY   as many streams as may be are open */
+OD_MUST_CHECK od_code od_worker_follow_start(od_worker *worker, od_rpc_call *call, od_msg *request,
+                                             od_worker_run *leader, od_rights *rights,
+                                             const od_worker_run_events *events, void *arg, od_worker_run **out,
+                                             od_error *err);
 /* Any thread: DuckDB's work stops; the stream ends with an error chunk of CODE (OD_E_CANCELLED, OD_E_TIMEOUT) if its call is
  * still there. */
 void od_worker_run_cancel(od_worker_run *run, od_code code, const char *reason);
@@ -65,7 +73,7 @@ void od_worker_run_cancel(od_worker_run *run, od_code code, const char *reason);
 bool od_worker_run_over(const od_worker_run *run);
 /* As _cancel, for one that nobody reads any more; od_execution_abandon. */
 void od_worker_run_abandon(od_worker_run *run, const char *reason);
-/* Sent so far, messages as on the wire. Any thread. */
+/* Sent so far, messages as on the wire, on all its streams. Any thread. */
 uint64_t od_worker_run_bytes(const od_worker_run *run);
 void od_worker_run_unref(od_worker_run *run);
 

@@ -15,9 +15,9 @@ struct od_result {
     od_call *call;
     bool finished;
     bool failed;
-    od_error error;    /* if failed: what further calls return too */
-    int64_t waited_ns; /* for the next chunk, in earlier calls */
-    uint64_t catalog_version;
+    od_error error;            /* if failed: what further calls return too */
+    _Atomic int64_t waited_ns; /* for the next chunk, in earlier calls */
+    uint64_t catalog_version, place, payloads;
     od_msg *layout_owner; /* NULL: none was told */
     od_slice layout;
     char execution_id[OD_EXECUTION_ID_SIZE];
@@ -50,6 +50,8 @@ od_code od_remote_execute(od_remote *remote, const od_remote_query *query, od_re
         .transaction_id = od_slice_str(query->txn ? od_remote_txn_id(query->txn) : NULL),
         .parameters = query->parameters,
         .wants_layout = query->wants_layout,
+        .divides = query->divides,
+        .follows = od_slice_str(query->follows),
     };
     od_result *result;
     od_msg *msg = NULL;
@@ -110,7 +112,7 @@ static od_code receive(od_result *result, od_deadline until, od_msg **msg, bool 
     od_code rc;
 
     if (limit >= 0)
-        end.at_ns -= result->waited_ns;
+        end.at_ns -= atomic_load(&result->waited_ns);
     wait = od_deadline_min(end, until);
     rc = od_call_recv(result->call, msg, wait, err);
     if (rc == OD_E_TIMEOUT && od_deadline_passed(end)) {
@@ -119,11 +121,11 @@ static od_code receive(od_result *result, od_deadline until, od_msg **msg, bool 
         return od_fail(err, OD_E_TIMEOUT, "timed out: no answer within %lld ms", (long long)limit);
     }
     if (rc == OD_E_TIMEOUT && od_deadline_passed(wait)) {
-        result->waited_ns += od_clock_ns() - start;
+        atomic_fetch_add(&result->waited_ns, od_clock_ns() - start);
         *again = true;
         return OD_OK;
     }
-    result->waited_ns = 0;
+    atomic_store(&result->waited_ns, 0);
     if (rc == OD_OK && !*msg)
         return od_fail(err, OD_E_CONNECTION_LOST, "the stream ended without 'finished'");
     return rc;
@@ -162,12 +164,14 @@ static od_code next(od_result *result, od_deadline until, od_msg **owner, od_sli
             result->layout = chunk.layout;
         }
         if (chunk.kind == OD_CHUNK_BATCH) {
+            result->place = chunk.place;
             *owner = msg;
             *payload = chunk.payload;
             return OD_OK;
         }
         od_msg_unref(msg);
         result->finished = chunk.kind == OD_CHUNK_FINISHED;
+        result->payloads = chunk.payloads;
         if (result->finished || chunk.kind == OD_CHUNK_ERROR)
             read_end(result);
         if (chunk.kind == OD_CHUNK_ERROR)
@@ -187,6 +191,21 @@ od_code od_result_next_within(od_result *result, int64_t wait_ms, od_msg **owner
                               od_error *err)
 {
     return next(result, od_deadline_in_ms(wait_ms), owner, payload, again, err);
+}
+
+uint64_t od_result_place(const od_result *result)
+{
+    return result->place;
+}
+
+uint64_t od_result_payloads(const od_result *result)
+{
+    return result->payloads;
+}
+
+void od_result_heard(od_result *result)
+{
+    atomic_store(&result->waited_ns, 0);
 }
 
 bool od_result_ready(od_result *result)

@@ -15,6 +15,7 @@
 
 static void close_result(od_execution *execution)
 {
+    od_division_end(execution->division);
     bool unread = !execution->drained && (execution->pending != NULL || execution->has_result);
     od_output_close(execution);
     /* DuckDB's threads may still be at work for it: the connection's next statement would wait for them. */
@@ -156,6 +157,13 @@ static od_code begin_in_txn(od_execution *execution, const od_execution_request 
     return rc;
 }
 
+/* Rows that something was changed for are few, and a plain payload is not made without its connection. */
+static bool may_divide(const od_execution *execution)
+{
+    return execution->format == OD_FORMAT_NATIVE && !execution->describe_only && execution->prepared != NULL &&
+           execution->last_effect == OD_EFFECT_READS;
+}
+
 od_code od_execution_start(od_engine *engine, const od_execution_request *request, od_execution **out, od_error *err)
 {
     od_code rc;
@@ -178,6 +186,8 @@ od_code od_execution_start(od_engine *engine, const od_execution_request *reques
         execution->catalog_version = od_pool_catalog_version(engine, pool);
         OD_TRY(od_lease_limit(execution->lease, request->rights, err));
         OD_TRY(begin(execution, request->parameters, err));
+        if (request->divides && may_divide(execution))
+            OD_TRY(od_division_create(execution, &execution->division, err));
     }
     *out = execution;
     execution = NULL;
@@ -255,34 +265,54 @@ static void note_end(od_execution *execution)
         execution->kept->brief = execution->payloads == 1 && od_clock_ns() - execution->payload_ns < OD_ENGINE_BRIEF_NS;
 }
 
+/* Takes the rows of the next payload, or *out as a whole where there are none to take. *any: there are some, to be written. *last: no rows
+ * are left behind. */
+static od_code take_rows(od_execution *execution, bool *any, bool *last, od_msg **out, od_error *err)
+{
+    *any = false;
+    od_code rc = od_division_check(execution->division, err);
+    if (rc == OD_OK && atomic_load(&execution->interrupted))
+        rc = od_statements_cancelled(err);
+    else if (rc == OD_OK && execution->describe_only)
+        rc = od_output_describe(execution, out, err);
+    else if (rc == OD_OK && !execution->has_result)
+        rc = open_result(execution, err);
+    if (rc == OD_OK && !execution->describe_only)
+        rc = od_output_gather(execution, &execution->output, any, err);
+    if (rc == OD_OK && *any) {
+        execution->place = execution->payloads;
+        execution->payload_ns = od_clock_ns();
+        rc = look_ahead(execution, err);
+    } else if (rc == OD_OK && !execution->describe_only) {
+        note_end(execution);
+    }
+    *last = execution->describe_only || execution->drained || !*any;
+    return rc;
+}
+
 /* The next payload, from DuckDB. */
 static od_code compute(od_execution *execution, od_msg **out, od_error *err)
 {
-    od_code rc = OD_OK;
+    bool any, last;
     *out = NULL;
     if (execution->done)
         return OD_OK;
-    if (atomic_load(&execution->interrupted))
-        rc = od_statements_cancelled(err);
-    else if (execution->describe_only)
-        rc = od_output_describe(execution, out, err);
-    else if (!execution->has_result)
-        rc = open_result(execution, err);
-    if (rc == OD_OK && !execution->describe_only)
-        rc = od_output_next(execution, out, err);
-    if (rc == OD_OK && *out != NULL && !execution->describe_only) {
-        execution->payloads++;
-        execution->payload_ns = od_clock_ns();
-        rc = look_ahead(execution, err);
-        if (rc != OD_OK) {
-            od_msg_unref(*out);
-            *out = NULL;
-        }
-    } else if (rc == OD_OK && *out == NULL) {
-        note_end(execution);
+    od_division_enter(execution->division);
+    od_code rc = take_rows(execution, &any, &last, out, err);
+    od_division_leave(execution->division);
+    if (rc == OD_OK && any)
+        rc = od_output_write(&execution->output, out, err);
+    if (rc == OD_OK && last) {
+        od_division_end(execution->division);
+        rc = od_division_check(execution->division, err);
     }
-    if (rc != OD_OK || *out == NULL || execution->describe_only || execution->drained) {
+    if (rc != OD_OK) {
+        od_msg_unref(*out);
+        *out = NULL;
+    }
+    if (rc != OD_OK || last) {
         execution->done = true;
+        execution->whole = rc == OD_OK;
         close_result(execution);
         if (execution->txn != NULL && execution->txn->streaming == execution)
             execution->txn->streaming = NULL;
@@ -382,24 +412,47 @@ static od_code fetch_failed(const char *why, od_error *err)
                    "the query failed while its rows were on their way, and DuckDB does not tell why");
 }
 
-od_code od_output_fetch(od_execution *execution, duckdb_data_chunk *out, od_error *err)
+static od_code keep_chunk(duckdb_data_chunk chunk, od_rows_chunk **out, od_error *err)
 {
+    od_rows_chunk *rows = od_calloc(1, sizeof *rows);
+    if (rows == NULL) {
+        duckdb_destroy_data_chunk(&chunk);
+        return od_fail(err, OD_E_NO_MEMORY, "out of memory");
+    }
+    atomic_init(&rows->refs, 1);
+    rows->chunk = chunk;
+    *out = rows;
+    return OD_OK;
+}
+
+od_code od_output_fetch(od_execution *execution, od_rows_chunk **out, od_error *err)
+{
+    *out = NULL;
     for (;;) {
-        *out = NULL;
         if (atomic_load(&execution->interrupted))
             return od_statements_cancelled(err);
-        *out = duckdb_fetch_chunk(execution->result);
-        if (*out == NULL) {
+        duckdb_data_chunk chunk = duckdb_fetch_chunk(execution->result);
+        if (chunk == NULL) {
             const char *why = duckdb_result_error(&execution->result);
             execution->drained = true;
             if (atomic_load(&execution->interrupted))
                 return od_statements_cancelled(err);
             return why != NULL && why[0] != '\0' ? fetch_failed(why, err) : OD_OK;
         }
-        if (duckdb_data_chunk_get_size(*out) > 0)
-            return OD_OK;
-        duckdb_destroy_data_chunk(out);
+        if (duckdb_data_chunk_get_size(chunk) > 0)
+            return keep_chunk(chunk, out, err);
+        duckdb_destroy_data_chunk(&chunk);
     }
+}
+
+uint64_t od_execution_place(const od_execution *execution)
+{
+    return execution->division != NULL ? execution->place : 0;
+}
+
+uint64_t od_execution_payloads(const od_execution *execution)
+{
+    return execution->division != NULL && execution->whole ? execution->payloads : 0;
 }
 
 bool od_execution_done(const od_execution *execution)
@@ -444,6 +497,9 @@ void od_execution_end(od_execution *execution)
 {
     if (execution == NULL)
         return;
+    /* A follower may be waiting for DuckDB's next rows. */
+    if (!execution->done && od_division_is_followed(execution->division))
+        od_execution_interrupt(execution);
     if (execution->txn != NULL) {
         leave_txn(execution);
         od_spool_free(execution->spool);
@@ -453,6 +509,7 @@ void od_execution_end(od_execution *execution)
         od_lease_give(execution->lease);
     }
     od_settle_end(&execution->engine->settle, &execution->interrupted);
+    od_division_unref(execution->division);
     od_parameters_free(execution->parameters);
     od_free(execution->sql);
     od_free(execution);

@@ -15,6 +15,33 @@ typedef enum {
 struct od_spool;
 typedef struct od_spool od_spool;
 
+/* A chunk of a result, which payloads of several readers may refer to. Counted. */
+typedef struct {
+    atomic_uint refs;
+    duckdb_data_chunk chunk;
+} od_rows_chunk;
+
+/* What one reader of a result gathers for its next payload, and encodes. */
+typedef struct {
+    od_native *native;    /* NATIVE */
+    od_plain *plain;      /* PLAIN, LOSSLESS */
+    od_rows_chunk **held; /* added and not yet written */
+    size_t held_count, held_cap;
+    size_t pending_rows;
+    size_t row_bytes; /* of the rows added last, on average; 0: none yet */
+} od_output;
+
+/* Between an execution and its followers, which may outlive it. Counted. */
+typedef struct {
+    atomic_uint refs;
+    pthread_mutex_t lock; /* what follows; the execution's result, and what it says is shared */
+    pthread_cond_t changed;
+    od_execution *execution; /* NULL: followers get no more */
+    unsigned encoding;       /* followers that refer to its chunks */
+    od_code code;            /* a follower has failed, which is the execution's to tell */
+    od_error why;
+} od_division;
+
 struct od_execution {
     od_engine *engine;
     od_lease *lease;
@@ -49,20 +76,19 @@ struct od_execution {
     bool started, has_result, drained, done;
     bool refused;       /* DuckDB ended it with an error, and has decided whether its transaction outlives that */
     bool torn;          /* left while it was changing something */
-    size_t payloads;    /* given so far */
-    int64_t payload_ns; /* when the last one was */
+    bool whole;         /* done, and all its payloads were given */
+    size_t payloads;    /* given so far, followers' too */
+    size_t place;       /* of the reader's last one, from 1 */
+    int64_t payload_ns; /* when that was */
+
+    od_division *division; /* NULL: it has no followers */
 
     /* output.c */
-    od_native *native; /* NATIVE; its idle home is kept->native */
-    od_plain *plain;   /* PLAIN, LOSSLESS */
-    bool any_payload;
-    size_t next_chunks;        /* how many chunks the next payload may take */
-    duckdb_data_chunk current; /* being added */
-    idx_t current_row;         /* the first that has not been added */
-    duckdb_data_chunk *held;   /* added and not yet written */
-    size_t held_count, held_cap;
-    size_t pending_rows;
-    size_t row_bytes; /* of the rows added last, on average; 0: none yet */
+    od_output output; /* the reader's own; its NATIVE encoder's idle home is kept->native */
+    /* Shared with followers: */
+    size_t next_chunks;     /* how many chunks the next payload may take */
+    od_rows_chunk *current; /* being added */
+    idx_t current_row;      /* the first that has not been added */
 };
 
 /* ---- what a statement may do (effect.c) ---- */
@@ -96,13 +122,33 @@ void od_statements_end_unread(duckdb_connection connection);
 
 /* ---- its rows (output.c) ---- */
 
+/* The result has begun: makes the reader's own output. */
 OD_MUST_CHECK od_code od_output_open(od_execution *execution, od_error *err);
-/* The next payload; *out is NULL if there are no more rows and a payload has been given. */
-OD_MUST_CHECK od_code od_output_next(od_execution *execution, od_msg **out, od_error *err);
+/* OUT for a follower, once the result has begun. */
+OD_MUST_CHECK od_code od_output_follow(od_execution *execution, od_output *out, od_error *err);
+/* Takes the next payload's rows from the result; *any is false if there are no more rows and a payload has been given. */
+OD_MUST_CHECK od_code od_output_gather(od_execution *execution, od_output *out, bool *any, od_error *err);
+/* Makes a payload of what was gathered, and lets go of its chunks. Reads nothing of an execution. */
+OD_MUST_CHECK od_code od_output_write(od_output *out, od_msg **payload, od_error *err);
+void od_output_release(od_output *out);
 OD_MUST_CHECK od_code od_output_describe(od_execution *execution, od_msg **out, od_error *err);
 void od_output_close(od_execution *execution);
 
 /* The next chunk with rows; NULL after the last, and execution->drained is set. */
-OD_MUST_CHECK od_code od_output_fetch(od_execution *execution, duckdb_data_chunk *out, od_error *err);
+OD_MUST_CHECK od_code od_output_fetch(od_execution *execution, od_rows_chunk **out, od_error *err);
+void od_rows_chunk_unref(od_rows_chunk *rows); /* NULL allowed */
+
+/* ---- who reads it beside its own reader (follower.c) ---- */
+
+OD_MUST_CHECK od_code od_division_create(od_execution *execution, od_division **out, od_error *err);
+/* Whoever has it may read from the result. NULL: nobody else does. */
+void od_division_enter(od_division *division);
+void od_division_leave(od_division *division);
+/* With it entered, or ended: what a follower failed with. */
+OD_MUST_CHECK od_code od_division_check(const od_division *division, od_error *err);
+bool od_division_is_followed(const od_division *division);
+/* Followers get no more; waits until none refers to the result's chunks. */
+void od_division_end(od_division *division);
+void od_division_unref(od_division *division); /* NULL allowed */
 
 #endif

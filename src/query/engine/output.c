@@ -76,23 +76,24 @@ static od_code prepared_columns(duckdb_prepared_statement prepared, columns *lis
 
 static od_code open_encoder(od_execution *execution, const columns *list, od_error *err)
 {
+    od_output *output = &execution->output;
     if (execution->format == OD_FORMAT_NATIVE) {
         od_native *idle = execution->kept != NULL ? execution->kept->native : NULL;
         if (idle != NULL) {
             execution->kept->native = NULL;
             if (od_native_fits(idle, list->names, list->types, list->count)) {
-                execution->native = idle;
+                output->native = idle;
                 return OD_OK;
             }
             od_native_free(idle);
         }
-        return od_native_create(list->names, list->types, list->count, &execution->native, err);
+        return od_native_create(list->names, list->types, list->count, &output->native, err);
     }
     duckdb_arrow_options options = NULL;
     duckdb_connection_get_arrow_options(execution->lease->connection, &options);
     if (options == NULL)
         return od_fail(err, OD_E_NO_MEMORY, "out of memory");
-    return od_plain_create(options, list->names, list->types, list->count, &execution->plain, err);
+    return od_plain_create(options, list->names, list->types, list->count, &output->plain, err);
 }
 
 /* Makes OUT a chunk of its own of rows [FIRST, FIRST + COUNT) of CHUNK. */
@@ -124,121 +125,134 @@ static od_code slice_chunk(duckdb_data_chunk chunk, idx_t first, idx_t count, du
     return *out != NULL ? OD_OK : od_fail(err, OD_E_NO_MEMORY, "out of memory");
 }
 
-static od_code encoder_add(od_execution *execution, idx_t first, idx_t count, od_error *err)
+static od_code encoder_add(od_output *output, duckdb_data_chunk chunk, idx_t first, idx_t count, od_error *err)
 {
-    duckdb_data_chunk chunk = execution->current, part;
-    if (execution->native != NULL)
-        return od_native_add(execution->native, chunk, first, count, err);
+    duckdb_data_chunk part;
+    if (output->native != NULL)
+        return od_native_add(output->native, chunk, first, count, err);
     if (first == 0 && count == duckdb_data_chunk_get_size(chunk))
-        return od_plain_add(execution->plain, chunk, err);
+        return od_plain_add(output->plain, chunk, err);
     od_code rc = slice_chunk(chunk, first, count, &part, err);
     if (rc == OD_OK)
-        rc = od_plain_add(execution->plain, part, err);
+        rc = od_plain_add(output->plain, part, err);
     duckdb_destroy_data_chunk(&part);
     return rc;
 }
 
-static void encoder_drop(od_execution *execution)
+static void encoder_drop(od_output *output)
 {
-    if (execution->native != NULL)
-        od_native_drop(execution->native);
+    if (output->native != NULL)
+        od_native_drop(output->native);
     else
-        od_plain_drop(execution->plain);
+        od_plain_drop(output->plain);
 }
 
-static size_t encoder_size(const od_execution *execution)
+static size_t encoder_size(const od_output *output)
 {
-    return execution->native != NULL ? od_native_size(execution->native) : od_plain_pending(execution->plain);
+    return output->native != NULL ? od_native_size(output->native) : od_plain_pending(output->plain);
 }
 
-static od_code encoder_write(od_execution *execution, od_msg **out, od_error *err)
+static od_code encoder_write(od_output *output, od_msg **out, od_error *err)
 {
-    return execution->native != NULL ? od_native_write(execution->native, out, err)
-                                     : od_plain_flush(execution->plain, out, err);
+    return output->native != NULL ? od_native_write(output->native, out, err) : od_plain_flush(output->plain, out, err);
 }
 
 /* ---- filling a payload ---- */
 
-static od_code too_large(const od_execution *execution, size_t size, od_error *err)
+static od_code too_large(const od_execution *execution, const od_output *output, size_t size, od_error *err)
 {
-    const char *column = execution->native != NULL ? od_native_widest(execution->native) : NULL;
+    const char *column = output->native != NULL ? od_native_widest(output->native) : NULL;
     return od_fail(err, OD_E_TOO_LARGE, "a row of %zu bytes is above the limit of %zu%s%s%s", size,
                    execution->engine->max_payload, column != NULL ? ": most of it is in column '" : "",
                    column != NULL ? column : "", column != NULL ? "'" : "");
 }
 
 /* How many of LEFT rows are worth trying, by the size of those before; 0: none beside what is pending. */
-static idx_t guess_rows(const od_execution *execution, idx_t left, size_t limit)
+static idx_t guess_rows(const od_output *output, idx_t left, size_t limit)
 {
-    size_t used = execution->pending_rows > 0 ? encoder_size(execution) : 0;
+    size_t used = output->pending_rows > 0 ? encoder_size(output) : 0;
     size_t room = limit > used ? limit - used : 0;
-    if (execution->row_bytes == 0 || left <= room / execution->row_bytes)
+    if (output->row_bytes == 0 || left <= room / output->row_bytes)
         return left;
-    if (execution->pending_rows > 0)
+    if (output->pending_rows > 0)
         return 0;
-    idx_t fit = limit / execution->row_bytes;
+    idx_t fit = limit / output->row_bytes;
     return fit > 0 ? fit : 1;
 }
 
 /* Adds as many of the current chunk's rows as fit; *full if the payload should go out now. */
-static od_code add_rows(od_execution *execution, bool *full, od_error *err)
+static od_code add_rows(od_execution *execution, od_output *output, bool *full, od_error *err)
 {
     size_t limit = execution->engine->max_payload < MANY_ROWS_LIMIT ? execution->engine->max_payload : MANY_ROWS_LIMIT;
-    idx_t left = duckdb_data_chunk_get_size(execution->current) - execution->current_row;
-    idx_t n = guess_rows(execution, left, limit);
+    duckdb_data_chunk chunk = execution->current->chunk;
+    idx_t left = duckdb_data_chunk_get_size(chunk) - execution->current_row;
+    idx_t n = guess_rows(output, left, limit);
     *full = n < left;
     while (n > 0) {
-        size_t before = execution->pending_rows > 0 ? encoder_size(execution) : 0;
-        od_code rc = encoder_add(execution, execution->current_row, n, err);
+        size_t before = output->pending_rows > 0 ? encoder_size(output) : 0;
+        od_code rc = encoder_add(output, chunk, execution->current_row, n, err);
         if (rc != OD_OK)
             return rc;
-        size_t size = encoder_size(execution);
-        execution->row_bytes = (size - before) / n + 1;
+        size_t size = encoder_size(output);
+        output->row_bytes = (size - before) / n + 1;
         if (size <= limit || (n == 1 && before == 0)) {
             if (size > execution->engine->max_payload)
-                return too_large(execution, size, err);
+                return too_large(execution, output, size, err);
             break;
         }
-        encoder_drop(execution);
+        encoder_drop(output);
         *full = true;
         if (before > 0)
             return OD_OK;
-        idx_t fit = limit / execution->row_bytes;
+        idx_t fit = limit / output->row_bytes;
         n = fit < n / 2 ? fit : n / 2;
         n = n > 0 ? n : 1;
     }
     execution->current_row += n;
-    execution->pending_rows += n;
+    output->pending_rows += n;
     return OD_OK;
 }
 
-/* The current chunk is used up: it is kept while the payload refers to it. */
-static od_code retire_current(od_execution *execution, od_error *err)
+void od_rows_chunk_unref(od_rows_chunk *rows)
 {
-    if (execution->native == NULL) {
-        duckdb_destroy_data_chunk(&execution->current);
+    if (rows == NULL || atomic_fetch_sub(&rows->refs, 1) != 1)
+        return;
+    duckdb_destroy_data_chunk(&rows->chunk);
+    od_free(rows);
+}
+
+/* OUTPUT refers to the current chunk until it is written: it is held. */
+static od_code hold_current(const od_execution *execution, od_output *output, od_error *err)
+{
+    od_rows_chunk *current = execution->current;
+    if (output->native == NULL || (output->held_count > 0 && output->held[output->held_count - 1] == current))
         return OD_OK;
-    }
-    if (execution->held_count == execution->held_cap) {
-        size_t cap = execution->held_cap > 0 ? execution->held_cap * 2 : 16;
-        duckdb_data_chunk *grown = od_realloc(execution->held, cap * sizeof(duckdb_data_chunk));
+    if (output->held_count == output->held_cap) {
+        size_t cap = output->held_cap > 0 ? output->held_cap * 2 : 16;
+        od_rows_chunk **grown = od_realloc((void *)output->held, cap * sizeof *grown);
         if (grown == NULL)
             return od_fail(err, OD_E_NO_MEMORY, "out of memory");
-        execution->held = grown;
-        execution->held_cap = cap;
+        output->held = grown;
+        output->held_cap = cap;
     }
-    execution->held[execution->held_count++] = execution->current;
-    execution->current = NULL;
+    (void)atomic_fetch_add(&current->refs, 1);
+    output->held[output->held_count++] = current;
     return OD_OK;
 }
 
-static void release_held(od_execution *execution)
+static void release_held(od_output *output)
 {
-    while (execution->held_count > 0)
-        duckdb_destroy_data_chunk(&execution->held[--execution->held_count]);
+    while (output->held_count > 0)
+        od_rows_chunk_unref(output->held[--output->held_count]);
 }
 
-static od_code gather_rows(od_execution *execution, od_error *err)
+static void drop_current(od_execution *execution)
+{
+    od_rows_chunk_unref(execution->current);
+    execution->current = NULL;
+}
+
+static od_code gather_rows(od_execution *execution, od_output *output, od_error *err)
 {
     size_t chunks = 0;
     int64_t until = od_clock_ns() + (int64_t)HOLD_MS * 1000000;
@@ -252,12 +266,14 @@ static od_code gather_rows(od_execution *execution, od_error *err)
             if (rc != OD_OK || execution->current == NULL)
                 return rc;
         }
-        rc = add_rows(execution, &full, err);
-        if (rc == OD_OK && execution->current_row == duckdb_data_chunk_get_size(execution->current))
-            rc = retire_current(execution, err);
+        rc = hold_current(execution, output, err);
+        if (rc == OD_OK)
+            rc = add_rows(execution, output, &full, err);
         if (rc != OD_OK)
             return rc;
-        if (++chunks >= execution->next_chunks || encoder_size(execution) >= execution->engine->batch_bytes ||
+        if (execution->current_row == duckdb_data_chunk_get_size(execution->current->chunk))
+            drop_current(execution);
+        if (++chunks >= execution->next_chunks || encoder_size(output) >= execution->engine->batch_bytes ||
             od_clock_ns() > until)
             full = true;
     }
@@ -277,37 +293,57 @@ od_code od_output_open(od_execution *execution, od_error *err)
     return rc;
 }
 
-od_code od_output_next(od_execution *execution, od_msg **out, od_error *err)
+od_code od_output_follow(od_execution *execution, od_output *out, od_error *err)
 {
-    od_code rc = gather_rows(execution, err);
-    if (rc != OD_OK || (execution->pending_rows == 0 && execution->any_payload))
+    columns list = {0};
+    od_code rc = result_columns(&execution->result, &list, err);
+    if (rc == OD_OK)
+        rc = od_native_create(list.names, list.types, list.count, &out->native, err);
+    release_columns(&list);
+    return rc;
+}
+
+od_code od_output_gather(od_execution *execution, od_output *out, bool *any, od_error *err)
+{
+    *any = false;
+    od_code rc = gather_rows(execution, out, err);
+    if (rc != OD_OK || (out->pending_rows == 0 && execution->payloads > 0))
         return rc;
-    rc = encoder_write(execution, out, err);
-    release_held(execution);
-    execution->pending_rows = 0;
-    execution->any_payload = true;
+    *any = true;
+    execution->payloads++;
     if (execution->next_chunks < SIZE_MAX / 4)
         execution->next_chunks *= 4;
+    return OD_OK;
+}
+
+od_code od_output_write(od_output *out, od_msg **payload, od_error *err)
+{
+    od_code rc = encoder_write(out, payload, err);
+    release_held(out);
+    out->pending_rows = 0;
     return rc;
+}
+
+void od_output_release(od_output *out)
+{
+    release_held(out);
+    od_free((void *)out->held);
+    od_native_free(out->native);
+    od_plain_free(out->plain);
+    *out = (od_output){0};
 }
 
 void od_output_close(od_execution *execution)
 {
-    if (execution->current != NULL)
-        duckdb_destroy_data_chunk(&execution->current);
-    release_held(execution);
-    od_free(execution->held);
-    execution->held = NULL;
-    execution->held_cap = 0;
-    if (execution->native != NULL && execution->kept != NULL && execution->kept->native == NULL) {
-        od_native_reset(execution->native);
-        execution->kept->native = execution->native;
-    } else {
-        od_native_free(execution->native);
+    od_output *output = &execution->output;
+    drop_current(execution);
+    release_held(output);
+    if (output->native != NULL && execution->kept != NULL && execution->kept->native == NULL) {
+        od_native_reset(output->native);
+        execution->kept->native = output->native;
+        output->native = NULL;
     }
-    execution->native = NULL;
-    od_plain_free(execution->plain);
-    execution->plain = NULL;
+    od_output_release(output);
 }
 
 /* ---- describing ---- */
@@ -340,8 +376,8 @@ od_code od_output_describe(od_execution *execution, od_msg **out, od_error *err)
     if (rc == OD_OK)
         rc = open_encoder(execution, &list, err);
     if (rc == OD_OK)
-        rc = od_schema_copy(execution->native != NULL ? od_native_schema(execution->native)
-                                                      : od_plain_schema(execution->plain),
+        rc = od_schema_copy(execution->output.native != NULL ? od_native_schema(execution->output.native)
+                                                             : od_plain_schema(execution->output.plain),
                             &schema, err);
     for (size_t i = 0; i < list.count && rc == OD_OK; i++)
         rc = describe_field(execution, list.types[i], list.names[i], schema.children[i], err);

@@ -22,16 +22,19 @@ od_code flow_create(od_gateway *gateway, od_rpc_call *call, flow **out, od_error
     return OD_OK;
 }
 
+bool flow_is_follower(const flow *f)
+{
+    return f->asked.follows.len > 0;
+}
+
 flow *flow_ref(flow *f)
 {
     atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed);
     return f;
 }
 
-void flow_unref(flow *f)
+static void flow_free(flow *f)
 {
-    if (!f || atomic_fetch_sub_explicit(&f->refs, 1, memory_order_acq_rel) != 1)
-        return;
     od_rpc_call_unref(f->upstream);
     od_worker_run_unref(f->run);
     hybrid_run_free(f->hybrid);
@@ -45,6 +48,16 @@ void flow_unref(flow *f)
     od_msg_unref(f->request);
     pthread_mutex_destroy(&f->lock);
     od_free(f);
+}
+
+void flow_unref(flow *f)
+{
+    flow *leader;
+
+    for (; f && atomic_fetch_sub_explicit(&f->refs, 1, memory_order_acq_rel) == 1; f = leader) {
+        leader = f->leader;
+        flow_free(f);
+    }
 }
 
 /* ---- the map ---- */
@@ -154,7 +167,7 @@ static void flow_leave(flow *f)
     od_gateway *g = f->gateway;
 
     flow_forget(f);
-    if (od_log_enabled(OD_LOG_DEBUG, "gateway")) {
+    if (!flow_is_follower(f) && od_log_enabled(OD_LOG_DEBUG, "gateway")) {
         char id[2 * OD_EXECUTION_ID_SIZE];
 
         od_log(OD_LOG_DEBUG, "gateway", "execution ended", "exec=%s token=%s ms=%lld bytes=%llu failed=%d cancelled=%d",
@@ -197,12 +210,15 @@ void flow_count(flow *f, bool cancelled)
 {
     od_gateway *g = f->gateway;
 
-    if (!atomic_exchange(cancelled ? &f->cancelled : &f->failed, true))
+    /* Its leader fails, and is counted. */
+    if (!flow_is_follower(f) && !atomic_exchange(cancelled ? &f->cancelled : &f->failed, true))
         atomic_fetch_add(cancelled ? &g->cancelled : &g->errors, 1);
 }
 
 void flow_note(flow *f, const od_error *why)
 {
+    if (flow_is_follower(f))
+        return;
     failures_add(&f->gateway->failures, f->call, f->rights, f->id, f->asked.database, why);
 }
 
@@ -237,7 +253,7 @@ static bool tell_failure(flow *f, const od_error *why)
         rc = od_rpc_call_send(f->call, &out, NULL);
     }
     if (rc == OD_OK) {
-        od_chunk_finished(0, &out);
+        od_chunk_finished(0, 0, &out);
         rc = od_rpc_call_reply(f->call, &out, OD_GRPC_OK, NULL, NULL);
     }
     od_msg_unref(msg);

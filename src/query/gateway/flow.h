@@ -37,6 +37,7 @@ typedef struct flow {
     bool mapped;
     bool counted;                       /* in the gateway's LIVE */
     bool named;                         /* the request came without an id */
+    struct flow *leader;                /* of a follower: referenced; its own threads' */
     pin *pin;                           /* of its transaction; NULL: none, or one of the worker in this process */
     reading reading;                    /* what its statement says, once it has been asked */
     struct flow *park_next, *park_prev; /* under the gateway's park_lock */
@@ -107,6 +108,8 @@ struct od_gateway {
 /* flow.c */
 od_code flow_create(od_gateway *gateway, od_rpc_call *call, flow **out, od_error *err);
 flow *flow_ref(flow *f);
+/* It is a further stream of an execution's result (follow.c), and no execution of its own. */
+bool flow_is_follower(const flow *f);
 void flow_unref(flow *f);
 void flow_close_end(flow *f); /* takes the end's reference */
 /* Ends the client's call, when nothing is at work for it: with a status, or with an error chunk and status OK. Only the first
@@ -140,11 +143,19 @@ flow **flow_map_list(od_gateway *gateway, size_t *count);
 void flow_start(flow *f);
 /* The same for a statement without openduck_run. */
 void flow_start_routed(flow *f);
+/* To WORKER (taken), and no other; once F may be let in. */
+void flow_send_to(flow *f, worker_entry *worker);
 /* The client has room again. */
 void flow_resume(flow *f);
 /* On a loop thread, from CALL: asks the worker of F to cancel it, then tells DONE. */
 typedef void (*flow_cancel_done)(void *arg, bool acknowledged);
 void flow_cancel_remote(flow *f, od_rpc_call *call, od_slice token, flow_cancel_done done, void *arg);
+
+/* follow.c: F is a further stream of an execution's result: its worker end is opened, and with what its leader runs at. */
+void flow_follow(flow *f);
+
+/* pump.c: what runs in this process has ended, and its last byte is queued. */
+extern const od_worker_run_events flow_local_events;
 
 /* park.c: executions whose workers are full, in the order in which they came. Each has its worker end open. */
 /* F waits until a worker has room. RELEASES: as flow_releases told before it was found that none has. */

@@ -37,7 +37,8 @@ static void end_if_silent(flow *f, int64_t now_ns)
     int64_t heard = atomic_load(&f->heard_ns), limit = f->gateway->execute_timeout_ms;
     char text[400];
 
-    if (heard == 0 || limit < 0 || atomic_load(&f->paused) || now_ns - heard < limit * 1000000)
+    /* What a follower waits for its leader does too. */
+    if (heard == 0 || flow_is_follower(f) || limit < 0 || atomic_load(&f->paused) || now_ns - heard < limit * 1000000)
         return;
     pthread_mutex_lock(&f->lock);
     if (f->worker)

@@ -30,15 +30,16 @@ static void local_done(void *arg, const od_worker_outcome *outcome)
     flow_close_end(f);
 }
 
+const od_worker_run_events flow_local_events = {.on_over = local_over, .on_done = local_done};
+
 static void start_local(flow *f)
 {
-    static const od_worker_run_events events = {.on_over = local_over, .on_done = local_done};
     od_worker_run *run = NULL;
     od_error err;
     od_code stop;
 
-    if (od_worker_run_start(f->gateway->worker, f->call, f->request, f->id, f->rights, &events, f, &run, &err) !=
-        OD_OK) {
+    if (od_worker_run_start(f->gateway->worker, f->call, f->request, f->id, f->rights, &flow_local_events, f, &run,
+                            &err) != OD_OK) {
         flow_fail(f, &err);
         flow_close_end(f);
         return;
@@ -74,6 +75,19 @@ static void note_upstream(flow *f, od_rpc_call *call)
     od_rpc_call_unref(old);
 }
 
+/* What one stream of a result gets, the others do not wait for. */
+static void note_heard(flow *f)
+{
+    int64_t now_ns = od_clock_ns(), heard;
+
+    atomic_store_explicit(&f->heard_ns, now_ns, memory_order_relaxed);
+    if (!f->leader)
+        return;
+    heard = atomic_load_explicit(&f->leader->heard_ns, memory_order_relaxed);
+    if (heard != 0)
+        atomic_compare_exchange_strong(&f->leader->heard_ns, &heard, now_ns);
+}
+
 static void note_chunk(flow *f, od_msg *msg)
 {
     od_chunk chunk;
@@ -93,8 +107,10 @@ static void upstream_message(void *user, od_rpc_call *call, od_msg *msg)
         worker_entry_answered(f->worker);
         note_upstream(f, call);
     }
-    atomic_store_explicit(&f->heard_ns, od_clock_ns(), memory_order_relaxed);
+    note_heard(f);
     atomic_fetch_add_explicit(&f->bytes, od_msg_len(msg), memory_order_relaxed);
+    if (f->leader)
+        atomic_fetch_add_explicit(&f->leader->bytes, od_msg_len(msg), memory_order_relaxed);
     if (first_tag(msg) == TAG_ERROR) {
         flow_count(f, false);
         od_rpc_call_mark(f->call, OD_E_INTERNAL); /* whichever it is */
@@ -158,7 +174,8 @@ static void read_statement(flow *f)
  * had the request, or it does no harm if it ran. */
 static bool may_try_again(flow *f, const od_error *why)
 {
-    if (!why || f->pin || f->tried_count >= FLOW_TRIES || atomic_load(&f->streamed) || atomic_load(&f->answered))
+    if (!why || f->pin || flow_is_follower(f) || f->tried_count >= FLOW_TRIES || atomic_load(&f->streamed) ||
+        atomic_load(&f->answered))
         return false;
     if (why->code == OD_E_UNAVAILABLE)
         return true;
@@ -169,13 +186,20 @@ static bool may_try_again(flow *f, const od_error *why)
     return f->asked.describe_only || f->reading.only_reads;
 }
 
+/* A follower is with its leader's worker, and takes nothing of its room. */
+static void leave_worker(const flow *f, worker_entry *worker)
+{
+    if (!flow_is_follower(f))
+        worker_entry_leave(worker);
+}
+
 static void upstream_gone(void *user, od_rpc_call *call, const od_error *why)
 {
     flow *f = user;
     od_gateway *g = f->gateway;
 
     atomic_store(&f->heard_ns, 0);
-    worker_entry_leave(f->worker);
+    leave_worker(f, f->worker);
     if (why && (why->code == OD_E_UNAVAILABLE || why->code == OD_E_CONNECTION_LOST))
         worker_entry_failed(f->worker, od_clock_ns());
     if (may_try_again(f, why)) {
@@ -268,7 +292,7 @@ static od_code choose(flow *f, worker_entry *const *tried, size_t count, worker_
     return tiers_choose(&g->tiers, g->registry, g->host, &request, &f->reading, tried, count, out, err);
 }
 
-/* Sends F to WORKER, which is entered. */
+/* Sends F to WORKER, which is entered unless F is a follower. */
 static od_code send_to(flow *f, worker_entry *worker, od_error *err)
 {
     unsigned attempt;
@@ -279,7 +303,7 @@ static od_code send_to(flow *f, worker_entry *worker, od_error *err)
     else
         rc = od_fail(err, OD_E_CANCELLED, "%s", od_code_text(OD_E_CANCELLED));
     if (rc != OD_OK) {
-        worker_entry_leave(worker);
+        leave_worker(f, worker);
         flow_unpark(f->gateway);
     }
     return rc;
@@ -316,6 +340,18 @@ static void relay(flow *f, const od_error *last)
         flow_fail(f, &err);
     else
         flow_refuse(f, rc, err.message);
+    flow_close_end(f);
+}
+
+void flow_send_to(flow *f, worker_entry *worker)
+{
+    od_error err;
+    od_code rc;
+
+    rc = send_to(f, worker, &err);
+    if (rc == OD_OK)
+        return;
+    flow_refuse(f, rc, err.message);
     flow_close_end(f);
 }
 

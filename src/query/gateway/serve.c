@@ -289,6 +289,8 @@ static void on_message(void *user, od_rpc_call *call, od_msg *msg)
     rc = accept_request(f, &why);
     if (rc != OD_OK)
         flow_refuse(f, rc, why.message);
+    else if (f->asked.follows.len > 0)
+        flow_follow(f);
     else
         admit_flow(f);
 }

@@ -82,13 +82,14 @@ static void fill_workers(status_parts *p, int64_t now_ns)
     }
 }
 
-/* Leaves those out that RIGHTS may not see: what others run. */
+/* Leaves those out that RIGHTS may not see, what others run; and further streams of what is listed already. */
 static void keep_own(status_parts *p, const od_rights *rights)
 {
     size_t kept = 0;
 
     for (size_t i = 0; i < p->flow_count; i++) {
-        if (od_rights_admin(rights) || od_rights_same_bearer(rights, p->flows[i]->rights))
+        if (!flow_is_follower(p->flows[i]) &&
+            (od_rights_admin(rights) || od_rights_same_bearer(rights, p->flows[i]->rights)))
             p->flows[kept++] = p->flows[i];
         else
             flow_unref(p->flows[i]);

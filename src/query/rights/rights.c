@@ -194,6 +194,14 @@ od_code od_rights_check_transaction(const od_rights *rights, const od_rights *ow
                    od_rights_name(rights));
 }
 
+od_code od_rights_check_follower(const od_rights *rights, const od_rights *owner, od_error *err)
+{
+    if (od_rights_same_bearer(rights, owner))
+        return OD_OK;
+    return od_fail(err, OD_E_PERMISSION, "the execution to follow is one of another token than '%s'",
+                   od_rights_name(rights));
+}
+
 /* ---- delegation: MARK NAME ' ' FLAGS ' ' DATABASES ' ' SHARED ---- */
 
 static bool is_plain(uint8_t c)

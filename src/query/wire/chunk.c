@@ -8,14 +8,15 @@
 #include "base/banned.h"
 
 enum { ARROW_BATCH = 1, ERROR_TEXT = 2, FINISHED = 3, ERROR_DETAIL = 4, CATALOG_VERSION = 5, LAYOUT = 6 };
+enum { PLACE = 7, PAYLOADS = 8 };
 enum { DETAIL_KIND = 1, DETAIL_MESSAGE, DETAIL_SQL_STATE, DETAIL_EXECUTION_ID, DETAIL_CODE };
 
-enum { HEAD_INNER = 5 };    /* the payload's own tag and length */
-enum { TAIL_MAX = 1 + 10 }; /* catalog_version */
+enum { HEAD_INNER = 5 };          /* the payload's own tag and length */
+enum { TAIL_MAX = 2 * (1 + 10) }; /* catalog_version, place */
 
 /* ---- writing ---- */
 
-od_code od_chunk_batch(od_msg *payload, size_t offset, size_t len, uint64_t catalog_version, od_rpc_out *out,
+od_code od_chunk_batch(od_msg *payload, size_t offset, size_t len, const od_chunk_told *told, od_rpc_out *out,
                        od_error *err)
 {
     uint8_t *at = out->head;
@@ -33,15 +34,18 @@ od_code od_chunk_batch(od_msg *payload, size_t offset, size_t len, uint64_t cata
     out->body = payload;
     out->offset = offset;
     out->len = len;
-    out->tail_len = (size_t)(pb_put_number(out->tail, CATALOG_VERSION, catalog_version) - out->tail);
+    at = pb_put_number(out->tail, CATALOG_VERSION, told->catalog_version);
+    at = pb_put_number(at, PLACE, told->place);
+    out->tail_len = (size_t)(at - out->tail);
     return OD_OK;
 }
 
-void od_chunk_finished(uint64_t catalog_version, od_rpc_out *out)
+void od_chunk_finished(uint64_t catalog_version, uint64_t payloads, od_rpc_out *out)
 {
     uint8_t *at = pb_put_number(out->head, FINISHED, 1);
 
     at = pb_put_number(at, CATALOG_VERSION, catalog_version);
+    at = pb_put_number(at, PAYLOADS, payloads);
     out->head_len = (size_t)(at - out->head);
     out->body = NULL;
     out->offset = out->len = out->tail_len = 0;
@@ -215,7 +219,7 @@ typedef struct {
     od_chunk_kind kind;
     od_slice payload, legacy;
     error_detail detail;
-    uint64_t catalog_version;
+    uint64_t catalog_version, place, payloads;
     od_slice layout;
 } chunk_parts;
 
@@ -237,6 +241,10 @@ static od_code read_part(const pb_field *field, chunk_parts *parts, od_error *er
         return read_detail(field->bytes, &parts->detail, err);
     } else if (field->type == PB_VARINT && field->field == CATALOG_VERSION) {
         parts->catalog_version = field->number;
+    } else if (field->type == PB_VARINT && field->field == PLACE) {
+        parts->place = field->number;
+    } else if (field->type == PB_VARINT && field->field == PAYLOADS) {
+        parts->payloads = field->number;
     } else if (field->type == PB_BYTES && field->field == LAYOUT) {
         parts->layout = field->bytes;
     }
@@ -261,6 +269,8 @@ od_code od_chunk_decode(od_slice message, od_chunk *out, od_error *err)
     out->kind = parts.kind;
     out->catalog_version = parts.catalog_version;
     out->layout = parts.layout;
+    out->place = parts.place;
+    out->payloads = parts.payloads;
     /* A peer that leaves out the legacy text still has told an error. */
     if (parts.kind == OD_CHUNK_NONE && parts.detail.present)
         out->kind = OD_CHUNK_ERROR;

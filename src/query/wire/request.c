@@ -18,7 +18,9 @@ enum {
     EXPECTED_CATALOG_VERSION,
     STATEMENT_ID,
     PARAMETERS,
-    WANTS_LAYOUT
+    WANTS_LAYOUT,
+    DIVIDES,
+    FOLLOWS
 };
 
 /* A message of at most SIZE bytes, to be cut. */
@@ -38,11 +40,11 @@ static void end(od_msg *msg, const uint8_t *at, od_msg **out)
 
 static bool request_size(const od_execute_request *r, size_t *size)
 {
-    const size_t lens[] = {r->plan.len,           r->database.len,     r->snapshot_id.len,
-                           r->access_token.len,   r->execution_id.len, r->compute_context.len,
-                           r->transaction_id.len, r->statement_id.len, r->parameters.len};
+    const size_t lens[] = {r->plan.len,         r->database.len,        r->snapshot_id.len,    r->access_token.len,
+                           r->execution_id.len, r->compute_context.len, r->transaction_id.len, r->statement_id.len,
+                           r->parameters.len,   r->follows.len};
 
-    *size = (size_t)WANTS_LAYOUT * PB_FIELD_MAX;
+    *size = (size_t)FOLLOWS * PB_FIELD_MAX;
     for (size_t i = 0; i < sizeof lens / sizeof *lens; i++) {
         if (lens[i] > OD_RPC_MAX_MESSAGE)
             return false;
@@ -79,6 +81,8 @@ od_code od_execute_request_encode(const od_execute_request *request, od_msg **ou
     at = pb_put_bytes(at, STATEMENT_ID, r->statement_id);
     at = pb_put_bytes(at, PARAMETERS, r->parameters);
     at = pb_put_number(at, WANTS_LAYOUT, r->wants_layout);
+    at = pb_put_number(at, DIVIDES, r->divides);
+    at = pb_put_bytes(at, FOLLOWS, r->follows);
     end(msg, at, out);
     return OD_OK;
 }
@@ -106,6 +110,8 @@ static od_code request_text(const pb_field *field, od_execute_request *r, od_err
     case PARAMETERS:
         r->parameters = field->bytes;
         return OD_OK;
+    case FOLLOWS:
+        return pb_text(field, "follows", &r->follows, err);
     default:
         return OD_OK;
     }
@@ -128,6 +134,9 @@ static od_code request_number(const pb_field *field, od_execute_request *r, od_e
         return OD_OK;
     case WANTS_LAYOUT:
         r->wants_layout = field->number != 0;
+        return OD_OK;
+    case DIVIDES:
+        r->divides = field->number != 0;
         return OD_OK;
     default:
         return OD_OK;

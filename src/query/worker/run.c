@@ -19,6 +19,7 @@ typedef struct {
     od_wtxn *wtxn;         /* that it runs in; NULL: none */
     od_snapshot *snapshot; /* that it reads; NULL: the tip */
     uint64_t payloads;
+    uint64_t total_payloads; /* on all streams, if it can be followed; else 0 */
     uint64_t catalog_version;
 } job;
 
@@ -68,7 +69,7 @@ static bool is_utf8(od_slice text)
 
 /* ---- being stopped ---- */
 
-static od_code stopped(od_worker_run *run, od_error *err)
+od_code od_run_stopped(od_worker_run *run, od_error *err)
 {
     (void)pthread_mutex_lock(&run->lock);
     od_code code = run->stop;
@@ -107,6 +108,14 @@ static void busy(od_worker_run *run, bool yes)
     atomic_store_explicit(&run->busy_since_ns, yes ? od_clock_ns() : 0, memory_order_relaxed);
 }
 
+void od_run_heard(od_worker_run *run)
+{
+    int64_t since = atomic_load_explicit(&run->busy_since_ns, memory_order_relaxed);
+    /* If it has begun or ended a wait of its own meanwhile, that counts. */
+    if (since != 0)
+        (void)atomic_compare_exchange_strong(&run->busy_since_ns, &since, od_clock_ns());
+}
+
 /* ---- sending ---- */
 
 static void count_bytes(od_worker_run *run, const od_rpc_out *out)
@@ -114,28 +123,41 @@ static void count_bytes(od_worker_run *run, const od_rpc_out *out)
     atomic_fetch_add_explicit(&run->bytes, out->head_len + out->len + out->tail_len, memory_order_relaxed);
 }
 
+od_code od_run_send(od_worker_run *run, od_worker_run *leader, const od_rpc_out *out, od_error *err)
+{
+    od_code rc;
+    do {
+        rc = od_run_stopped(run, err);
+        if (rc == OD_OK && leader != NULL)
+            rc = od_run_stopped(leader, err);
+        if (rc != OD_OK)
+            return rc;
+        rc = od_rpc_call_send_wait(run->call, out, od_deadline_in_ms(SEND_SLICE_MS), err);
+    } while (rc == OD_E_TIMEOUT);
+    if (rc == OD_OK)
+        count_bytes(run, out);
+    if (rc == OD_OK && leader != NULL)
+        count_bytes(leader, out);
+    return rc;
+}
+
 /* The LAST one goes out with the end of the stream. */
-static od_code send_payload(job *j, od_msg *payload, bool last, od_error *err)
+static od_code send_payload(job *j, od_msg *payload, uint64_t place, bool last, od_error *err)
 {
     od_worker_run *run = j->run;
     od_rpc_out out;
-    uint64_t told = j->payloads == 0 ? j->catalog_version : 0;
-    od_code rc = od_chunk_batch(payload, 0, od_msg_len(payload), told, &out, err);
-    if (rc != OD_OK)
-        return rc;
-    do {
-        rc = stopped(run, err);
-        if (rc == OD_OK && last)
-            rc = od_rpc_call_hold(run->call, &out, err);
-        else if (rc == OD_OK)
-            rc = od_rpc_call_send_wait(run->call, &out, od_deadline_in_ms(SEND_SLICE_MS), err);
-        else
-            return rc;
-    } while (rc == OD_E_TIMEOUT);
-    if (rc == OD_OK) {
-        count_bytes(run, &out);
-        j->payloads++;
+    const od_chunk_told told = {.catalog_version = j->payloads == 0 ? j->catalog_version : 0, .place = place};
+    od_code rc = od_chunk_batch(payload, 0, od_msg_len(payload), &told, &out, err);
+    if (rc == OD_OK && !last)
+        rc = od_run_send(run, NULL, &out, err);
+    else if (rc == OD_OK)
+        rc = od_run_stopped(run, err);
+    if (rc == OD_OK && last) {
+        rc = od_rpc_call_hold(run->call, &out, err);
+        if (rc == OD_OK)
+            count_bytes(run, &out);
     }
+    j->payloads += rc == OD_OK;
     return rc;
 }
 
@@ -157,7 +179,7 @@ static void send_end(job *j, const od_error *why)
         }
     }
     if (rc == OD_OK) {
-        od_chunk_finished(j->catalog_version, &out);
+        od_chunk_finished(j->catalog_version, why == NULL ? j->total_payloads : 0, &out);
         rc = od_rpc_call_reply(run->call, &out, OD_GRPC_OK, NULL, NULL);
     }
     if (rc != OD_OK) /* the peer is gone, or memory is out */
@@ -189,7 +211,7 @@ static od_code take_snapshot(job *j, od_error *err)
         od_deadline slice = od_deadline_min(end, od_deadline_in_ms(SEND_SLICE_MS));
         rc = od_snapshot_take(j->run->worker->engine, j->request.database, j->request.snapshot_id, slice, &j->snapshot,
                               err);
-    } while (rc == OD_E_BUSY && !od_deadline_passed(end) && stopped(j->run, NULL) == OD_OK);
+    } while (rc == OD_E_BUSY && !od_deadline_passed(end) && od_run_stopped(j->run, NULL) == OD_OK);
     return rc;
 }
 
@@ -248,7 +270,7 @@ static od_code stream(job *j, od_execution *execution, od_error *err)
         j->catalog_version = od_execution_catalog_version(execution);
         if (rc != OD_OK || payload == NULL)
             return rc;
-        rc = send_payload(j, payload, od_execution_done(execution), err);
+        rc = send_payload(j, payload, od_execution_place(execution), od_execution_done(execution), err);
         od_msg_unref(payload);
         if (rc != OD_OK)
             return rc;
@@ -280,7 +302,8 @@ static od_code execute(job *j, od_error *err)
                                     .expected_catalog_version = j->request.expected_catalog_version,
                                     .parameters = j->request.parameters,
                                     .txn = j->wtxn != NULL ? od_wtxn_txn(j->wtxn) : NULL,
-                                    .rights = run->rights};
+                                    .rights = run->rights,
+                                    .divides = j->request.divides};
     busy(run, true);
     od_code rc = od_execution_start(engine_of(j), &request, &execution, err);
     busy(run, false);
@@ -291,6 +314,7 @@ static od_code execute(job *j, od_error *err)
     publish(run, execution);
     rc = stream(j, execution, err);
     publish(run, NULL);
+    j->total_payloads = od_execution_payloads(execution);
     /* Before the last chunk: the client's next query finds the connection free, and what it changed done. */
     od_execution_end(execution);
     return rc;
@@ -298,7 +322,7 @@ static od_code execute(job *j, od_error *err)
 
 static od_code execute_somewhere(job *j, od_error *err)
 {
-    od_code rc = stopped(j->run, err);
+    od_code rc = od_run_stopped(j->run, err);
     if (rc == OD_OK)
         rc = check(j, err);
     if (rc == OD_OK && j->request.transaction_id.len > 0)
@@ -330,7 +354,7 @@ static void finish(job *j, od_code rc, od_error *why)
     od_worker *worker = run->worker;
     /* Whatever DuckDB made of being interrupted: the reason is ours. */
     od_error stop;
-    if (stopped(run, &stop) != OD_OK && rc != OD_OK) {
+    if (od_run_stopped(run, &stop) != OD_OK && rc != OD_OK) {
         *why = stop;
         rc = stop.code;
     }

@@ -58,6 +58,24 @@ static od_slice named(od_slice database)
 
 /* ---- ExecuteFragment ---- */
 
+/* An execution that is over, or not known, has nothing left to give. */
+static void handle_follow(served *s, od_rpc_call *call, od_msg *msg, od_slice follows)
+{
+    od_error err;
+    od_rpc_out out;
+    od_worker_run *leader = od_run_find(s->worker, follows);
+    od_code rc;
+    if (leader != NULL) {
+        rc = od_worker_follow_start(s->worker, call, msg, leader, s->rights, NULL, NULL, &s->run, &err);
+    } else {
+        od_chunk_finished(0, 0, &out);
+        rc = od_rpc_call_reply(call, &out, OD_GRPC_OK, NULL, &err);
+    }
+    if (rc != OD_OK)
+        refuse(call, &err);
+    od_worker_run_unref(leader);
+}
+
 static void handle_execute(served *s, od_rpc_call *call, od_msg *msg)
 {
     od_execute_request request;
@@ -69,6 +87,10 @@ static void handle_execute(served *s, od_rpc_call *call, od_msg *msg)
     }
     if (!token_passes(s, call, request.access_token, named(request.database)))
         return;
+    if (request.follows.len > 0) {
+        handle_follow(s, call, msg, request.follows);
+        return;
+    }
     od_slice given = request.execution_id;
     if (given.len >= sizeof id || (given.len > 0 && memchr(given.data, '\0', given.len) != NULL)) {
         od_rpc_call_finish(call, OD_GRPC_INVALID_ARGUMENT, "execution_id is above 127 bytes or holds a NUL");
@@ -159,7 +181,7 @@ static void list_running(od_worker *worker, const od_rights *rights, running_lis
     int64_t now = od_clock_ns();
     (void)pthread_mutex_lock(&worker->lock);
     for (od_worker_run *run = worker->runs; run != NULL && list->count < MAX_SHOWN; run = run->next) {
-        if (!od_rights_admin(rights) && !od_rights_same_bearer(rights, run->rights))
+        if (run->leader != NULL || (!od_rights_admin(rights) && !od_rights_same_bearer(rights, run->rights)))
             continue;
         size_t i = list->count++;
         memcpy(list->ids[i], run->id, sizeof list->ids[i]);

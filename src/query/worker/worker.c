@@ -102,12 +102,14 @@ od_code od_worker_create(const od_worker_options *options, od_worker **out, od_e
     worker->start_ns = od_clock_ns();
     od_pool_options pool = {
         .name = "od-sql", .max_threads = worker->max_concurrency, .max_queued = OD_WORKER_MAX_WAITING};
+    od_pool_options streams = {.name = "od-follow", .max_threads = worker->max_concurrency};
     od_pool_options txns = {.name = "od-txn", .max_threads = TXN_THREADS, .max_queued = TXN_WAITING};
     const od_tokens_options own = {.token = options->token, .delegated = true};
     if (options->tokens == NULL)
         OD_TRY(od_tokens_create(&own, &worker->own_tokens, err));
     worker->tokens = options->tokens != NULL ? options->tokens : worker->own_tokens;
     OD_TRY(od_pool_create(&pool, &worker->pool, err));
+    OD_TRY(od_pool_create(&streams, &worker->follow_pool, err));
     OD_TRY(od_pool_create(&txns, &worker->txn_pool, err));
     worker->tombs = od_calloc(OD_WORKER_TOMBS, sizeof *worker->tombs);
     if (worker->tombs == NULL) {
@@ -133,6 +135,7 @@ void od_worker_free(od_worker *worker)
     if (worker == NULL)
         return;
     od_pool_free(worker->pool);
+    od_pool_free(worker->follow_pool);
     (void)pthread_mutex_lock(&worker->lock);
     worker->stopping = true;
     (void)pthread_cond_signal(&worker->changed);
@@ -160,10 +163,9 @@ static void ref_run(od_worker_run *run)
     (void)atomic_fetch_add(&run->refs, 1);
 }
 
-void od_worker_run_unref(od_worker_run *run)
+static void free_run(od_worker_run *run)
 {
-    if (run == NULL || atomic_fetch_sub(&run->refs, 1) != 1)
-        return;
+    od_follower_free(run->follower);
     od_msg_unref(run->request);
     od_rights_unref(run->rights);
     od_rpc_call_unref(run->call);
@@ -171,10 +173,19 @@ void od_worker_run_unref(od_worker_run *run)
     od_free(run);
 }
 
+void od_worker_run_unref(od_worker_run *run)
+{
+    while (run != NULL && atomic_fetch_sub(&run->refs, 1) == 1) {
+        od_worker_run *leader = run->leader;
+        free_run(run);
+        run = leader;
+    }
+}
+
 static od_worker_run *find_locked(od_worker *worker, od_slice id)
 {
     od_worker_run *run = worker->runs;
-    while (run != NULL && !od_slice_equal(od_slice_str(run->id), id))
+    while (run != NULL && (run->leader != NULL || !od_slice_equal(od_slice_str(run->id), id)))
         run = run->next;
     return run;
 }
@@ -221,12 +232,12 @@ void od_run_leave(od_worker_run *run)
     (void)pthread_mutex_unlock(&worker->lock);
 }
 
-od_code od_run_create(od_worker *worker, od_rpc_call *call, od_msg *request, const char *execution_id, bool unique,
-                      od_rights *rights, const od_worker_run_events *events, void *arg, od_worker_run **out,
-                      od_error *err)
+static od_code make_run(od_worker *worker, od_rpc_call *call, od_msg *request, const char *execution_id,
+                        od_rights *rights, const od_worker_run_events *events, void *arg, od_worker_run **out,
+                        od_error *err)
 {
-    *out = NULL;
     od_worker_run *run = od_calloc(1, sizeof *run);
+    *out = run;
     if (run == NULL)
         return od_fail(err, OD_E_NO_MEMORY, "out of memory");
     run->worker = worker;
@@ -239,7 +250,19 @@ od_code od_run_create(od_worker *worker, od_rpc_call *call, od_msg *request, con
     (void)snprintf(run->id, sizeof run->id, "%s", execution_id);
     (void)pthread_mutex_init(&run->lock, NULL);
     atomic_init(&run->refs, 2); /* the caller's, and the task's */
-    od_code rc = enter(run, unique, err);
+    return OD_OK;
+}
+
+od_code od_run_create(od_worker *worker, od_rpc_call *call, od_msg *request, const char *execution_id, bool unique,
+                      od_rights *rights, const od_worker_run_events *events, void *arg, od_worker_run **out,
+                      od_error *err)
+{
+    od_worker_run *run;
+    *out = NULL;
+    od_code rc = make_run(worker, call, request, execution_id, rights, events, arg, &run, err);
+    if (rc != OD_OK)
+        return rc;
+    rc = enter(run, unique, err);
     if (rc == OD_OK) {
         (void)atomic_fetch_add(&worker->in_flight, 1);
         (void)atomic_fetch_add(&worker->total, 1);
@@ -250,6 +273,35 @@ od_code od_run_create(od_worker *worker, od_rpc_call *call, od_msg *request, con
         }
     }
     if (rc != OD_OK) {
+        od_worker_run_unref(run);
+        od_worker_run_unref(run);
+        return rc;
+    }
+    *out = run;
+    return OD_OK;
+}
+
+od_code od_worker_follow_start(od_worker *worker, od_rpc_call *call, od_msg *request, od_worker_run *leader,
+                               od_rights *rights, const od_worker_run_events *events, void *arg, od_worker_run **out,
+                               od_error *err)
+{
+    od_worker_run *run;
+    *out = NULL;
+    od_code rc = od_rights_check_follower(rights, leader->rights, err);
+    if (rc != OD_OK)
+        return rc;
+    rc = make_run(worker, call, request, leader->id, rights, events, arg, &run, err);
+    if (rc != OD_OK)
+        return rc;
+    ref_run(leader);
+    run->leader = leader;
+    rc = od_follow_open(run, err);
+    if (rc == OD_OK)
+        rc = enter(run, false, err);
+    if (rc == OD_OK)
+        rc = od_pool_submit(worker->follow_pool, od_follow_main, run, err);
+    if (rc != OD_OK) {
+        od_run_leave(run);
         od_worker_run_unref(run);
         od_worker_run_unref(run);
         return rc;

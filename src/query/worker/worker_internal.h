@@ -25,6 +25,8 @@ struct od_worker {
     const char *version;
     od_tokens *tokens, *own_tokens; /* OWN_TOKENS: those that were made here */
     od_pool *pool;
+    od_pool *
+        follow_pool; /* further streams of results: they must not keep threads from executions, which they may wait for */
     od_pool *txn_pool; /* begins and ends transactions, so that these need not wait for what runs */
     unsigned max_transactions;
     int64_t idle_ns; /* 0: no limit */
@@ -58,6 +60,8 @@ struct od_worker_run {
     od_rpc_call *call;
     od_msg *request;
     char id[OD_EXECUTION_ID_SIZE];
+    od_worker_run *leader;              /* whose result it is a further stream of; NULL: it is an execution */
+    od_follower *follower;              /* with a LEADER that can be followed; its thread's */
     od_rights *rights;                  /* its caller's; NULL: all */
     const od_worker_run_events *events; /* NULL: nobody asks */
     void *events_arg;
@@ -81,6 +85,15 @@ OD_MUST_CHECK od_code od_run_create(od_worker *worker, od_rpc_call *call, od_msg
                                     od_worker_run **out, od_error *err);
 /* The run of this id with a reference, or NULL. */
 od_worker_run *od_run_find(od_worker *worker, od_slice execution_id);
+/* OD_E_CANCELLED and the like once it shall stop. */
+OD_MUST_CHECK od_code od_run_stopped(od_worker_run *run, od_error *err);
+/* Sends OUT as soon as there is room, unless RUN, or LEADER (NULL: none), whose bytes they are too, is stopped before. */
+OD_MUST_CHECK od_code od_run_send(od_worker_run *run, od_worker_run *leader, const od_rpc_out *out, od_error *err);
+/* DuckDB has given rows to somebody who reads its result: it makes progress. */
+void od_run_heard(od_worker_run *run);
+/* follow.c: RUN, which has a leader. */
+OD_MUST_CHECK od_code od_follow_open(od_worker_run *run, od_error *err);
+void od_follow_main(void *arg);
 /* txn.c. Under the worker's lock: rolls back those that are idle for too long; *next_ns: when the next one may be (INT64_MAX: none). */
 void od_wtxn_expire(od_worker *worker, int64_t now_ns, int64_t *next_ns);
 void od_wtxn_withdraw(od_worker *worker); /* under the worker's lock: rolls back those whose rights were */

@@ -97,7 +97,8 @@ static od_code send_payload(hybrid_run *run, od_msg *owner, od_slice payload, od
 {
     flow *f = run->flow;
     od_rpc_out out;
-    od_code rc = od_chunk_batch(owner, (size_t)(payload.data - od_msg_data(owner)), payload.len, 0, &out, err);
+    od_code rc =
+        od_chunk_batch(owner, (size_t)(payload.data - od_msg_data(owner)), payload.len, &(od_chunk_told){0}, &out, err);
 
     if (rc != OD_OK)
         return rc;
@@ -145,7 +146,7 @@ static void send_end(flow *f)
     flow_forget(f);
     if (atomic_exchange(&f->answered, true))
         return;
-    od_chunk_finished(0, &out);
+    od_chunk_finished(0, 0, &out);
     if (od_rpc_call_reply(f->call, &out, OD_GRPC_OK, NULL, NULL) != OD_OK)
         od_rpc_call_finish(f->call, OD_GRPC_INTERNAL, "the end of the stream cannot be sent");
 }

@@ -52,7 +52,7 @@ static inline od_code script_batch(od_rpc_call *call, size_t len)
     if (od_msg_create(len, 0, &msg, NULL) != OD_OK)
         return OD_E_NO_MEMORY;
     memset(od_msg_data(msg), 'x', len);
-    rc = od_chunk_batch(msg, 0, len, 42, &out, NULL);
+    rc = od_chunk_batch(msg, 0, len, &(od_chunk_told){.catalog_version = 42}, &out, NULL);
     if (rc == OD_OK)
         rc = od_rpc_call_send(call, &out, NULL);
     od_msg_unref(msg);
@@ -91,7 +91,7 @@ static inline void script_step(script_call *s, od_rpc_call *call, const char *st
     } else if (step[0] == 'e') {
         script_error(call, script_code(step + 1, len - 1), s->server->last_id);
     } else if (step[0] == 'f') {
-        od_chunk_finished(0, &out);
+        od_chunk_finished(0, 0, &out);
         (void)!od_rpc_call_send(call, &out, NULL);
     } else if (step[0] == 'x') {
         out.head[0] = 0x0f;
@@ -174,7 +174,7 @@ static inline void script_cancel_message(void *user, od_rpc_call *call, od_msg *
     pthread_mutex_lock(&server->lock);
     if (acknowledge && server->last) {
         script_error(server->last, OD_E_CANCELLED, server->last_id);
-        od_chunk_finished(0, &out);
+        od_chunk_finished(0, 0, &out);
         (void)!od_rpc_call_send(server->last, &out, NULL);
         od_rpc_call_finish(server->last, OD_GRPC_OK, NULL);
     }

@@ -39,25 +39,22 @@ static void test_batch_head_is_ten_bytes_and_decodes_everywhere(void **state)
 {
     static const struct {
         size_t message, offset, len;
-        uint64_t version;
-    } rows[] = {{100, 0, 100, 0},
-                {100, 10, 20, 7},
-                {0, 0, 0, 0},
-                {1, 1, 0, 1},
-                {200, 64, 127, 3},
-                {70000, 0, 70000, UINT64_MAX},
-                {5 << 20, 64, 4 << 20, 1}};
+        uint64_t version, place;
+    } rows[] = {{100, 0, 100, 0, 0},         {100, 10, 20, 7, 0},  {0, 0, 0, 0, 1},
+                {1, 1, 0, 1, 300},           {200, 64, 127, 3, 2}, {70000, 0, 70000, UINT64_MAX, UINT64_MAX},
+                {5 << 20, 64, 4 << 20, 1, 7}};
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         od_msg *body = msg_of(rows[i].message);
         Openduck__V1__ExecuteFragmentChunk *pb;
+        const od_chunk_told told = {rows[i].version, rows[i].place};
         od_rpc_out out;
         od_chunk chunk;
         uint8_t *bytes;
         size_t len;
 
-        assert_int_equal(od_chunk_batch(body, rows[i].offset, rows[i].len, rows[i].version, &out, NULL), OD_OK);
+        assert_int_equal(od_chunk_batch(body, rows[i].offset, rows[i].len, &told, &out, NULL), OD_OK);
         assert_int_equal(out.head_len, OD_CHUNK_HEAD);
         bytes = flatten(&out, &len);
         assert_int_equal(od_chunk_decode(od_slice_of(bytes, len), &chunk, NULL), OD_OK);
@@ -65,12 +62,14 @@ static void test_batch_head_is_ten_bytes_and_decodes_everywhere(void **state)
         assert_int_equal(chunk.payload.len, rows[i].len);
         assert_ptr_equal(chunk.payload.data, bytes + OD_CHUNK_HEAD);
         assert_true(chunk.catalog_version == rows[i].version);
+        assert_true(chunk.place == rows[i].place);
         pb = openduck__v1__execute_fragment_chunk__unpack(NULL, len, bytes);
         assert_non_null(pb);
         assert_int_equal(pb->payload_case, OPENDUCK__V1__EXECUTE_FRAGMENT_CHUNK__PAYLOAD_ARROW_BATCH);
         assert_int_equal(pb->arrow_batch->ipc_stream_payload.len, rows[i].len);
         assert_memory_equal(pb->arrow_batch->ipc_stream_payload.data, od_msg_data(body) + rows[i].offset, rows[i].len);
         assert_true(pb->catalog_version == rows[i].version);
+        assert_true(pb->place == rows[i].place);
         openduck__v1__execute_fragment_chunk__free_unpacked(pb, NULL);
         free(bytes);
         od_msg_unref(body);
@@ -79,20 +78,21 @@ static void test_batch_head_is_ten_bytes_and_decodes_everywhere(void **state)
 
 static void test_batch_outside_of_its_message_or_too_large_is_refused(void **state)
 {
+    const od_chunk_told told = {0};
     od_msg *body = msg_of(10);
     od_rpc_out out;
 
     (void)state;
-    assert_int_equal(od_chunk_batch(body, 5, 6, 0, &out, NULL), OD_E_INVALID);
-    assert_int_equal(od_chunk_batch(body, 11, 0, 0, &out, NULL), OD_E_INVALID);
-    assert_int_equal(od_chunk_batch(body, SIZE_MAX, 2, 0, &out, NULL), OD_E_INVALID);
-    assert_int_equal(od_chunk_batch(body, 0, OD_RPC_MAX_MESSAGE, 0, &out, NULL), OD_E_TOO_LARGE);
+    assert_int_equal(od_chunk_batch(body, 5, 6, &told, &out, NULL), OD_E_INVALID);
+    assert_int_equal(od_chunk_batch(body, 11, 0, &told, &out, NULL), OD_E_INVALID);
+    assert_int_equal(od_chunk_batch(body, SIZE_MAX, 2, &told, &out, NULL), OD_E_INVALID);
+    assert_int_equal(od_chunk_batch(body, 0, OD_RPC_MAX_MESSAGE, &told, &out, NULL), OD_E_TOO_LARGE);
     od_msg_unref(body);
 }
 
 static void test_finished_both_ways(void **state)
 {
-    static const uint64_t versions[] = {0, 1, UINT64_MAX};
+    static const uint64_t versions[] = {0, 1, UINT64_MAX}, payloads[] = {0, UINT64_MAX, 3};
 
     (void)state;
     for (size_t i = 0; i < 3; i++) {
@@ -100,15 +100,17 @@ static void test_finished_both_ways(void **state)
         od_rpc_out out;
         od_chunk chunk;
 
-        od_chunk_finished(versions[i], &out);
+        od_chunk_finished(versions[i], payloads[i], &out);
         assert_null(out.body);
         assert_int_equal(od_chunk_decode(od_slice_of(out.head, out.head_len), &chunk, NULL), OD_OK);
         assert_int_equal(chunk.kind, OD_CHUNK_FINISHED);
         assert_true(chunk.catalog_version == versions[i]);
+        assert_true(chunk.payloads == payloads[i]);
         pb = openduck__v1__execute_fragment_chunk__unpack(NULL, out.head_len, out.head);
         assert_non_null(pb);
         assert_int_equal(pb->payload_case, OPENDUCK__V1__EXECUTE_FRAGMENT_CHUNK__PAYLOAD_FINISHED);
         assert_true(pb->finished);
+        assert_true(pb->payloads == payloads[i]);
         openduck__v1__execute_fragment_chunk__free_unpacked(pb, NULL);
     }
 }
@@ -286,7 +288,7 @@ static void test_truncated_at_every_byte(void **state)
     (void)state;
     od_fail(&what, OD_E_PARSER, "near 'x'");
     assert_int_equal(od_chunk_error(&what, "id", 77, &error, NULL), OD_OK);
-    assert_int_equal(od_chunk_batch(body, 0, 40, 5, &out, NULL), OD_OK);
+    assert_int_equal(od_chunk_batch(body, 0, 40, &(od_chunk_told){5, 9}, &out, NULL), OD_OK);
     batch = flatten(&out, &len);
     for (int which = 0; which < 2; which++) {
         size_t whole = which ? len : od_msg_len(error);

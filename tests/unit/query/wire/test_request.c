@@ -30,6 +30,8 @@ static const od_execute_request full = {
     .statement_id = {(const uint8_t *)"stmt", 4},
     .parameters = {(const uint8_t *)"\xff\0p", 3},
     .wants_layout = true,
+    .divides = true,
+    .follows = {(const uint8_t *)"led", 3},
 };
 
 static void assert_same(const od_execute_request *a, const od_execute_request *b)
@@ -47,6 +49,8 @@ static void assert_same(const od_execute_request *a, const od_execute_request *b
     assert_int_equal(a->format, b->format);
     assert_int_equal(a->describe_only, b->describe_only);
     assert_int_equal(a->wants_layout, b->wants_layout);
+    assert_int_equal(a->divides, b->divides);
+    assert_true(od_slice_equal(a->follows, b->follows));
     assert_true(a->expected_catalog_version == b->expected_catalog_version);
 }
 
@@ -91,6 +95,8 @@ static void test_request_is_byte_for_byte_protobufs(void **state)
     pb.parameters.data = (uint8_t *)(uintptr_t)full.parameters.data;
     pb.parameters.len = full.parameters.len;
     pb.wants_layout = 1;
+    pb.divides = 1;
+    pb.follows = "led";
     len = openduck__v1__execute_fragment_request__pack(&pb, packed);
     assert_int_equal(od_execute_request_encode(&full, &msg, NULL), OD_OK);
     assert_int_equal(od_msg_len(msg), len);
