@@ -382,6 +382,9 @@ static void OptimizeRemoteScans(OptimizerExtensionInput &input, unique_ptr<Logic
 
 static void PrepareRemoteScans(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan) {
 	PlanBranches(input.context, input.optimizer.binder, plan);
+	if (CurrentPushdown(input.context) == PushdownLevel::FULL && PushWholePlan(input, plan)) {
+		return;
+	}
 	RefreshTableSizes(input.context, *plan);
 }
 

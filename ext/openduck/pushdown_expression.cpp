@@ -5,6 +5,7 @@
 
 #include "openduck/pushdown_function.hpp"
 
+#include "duckdb/common/types/decimal.hpp"
 #include "duckdb/main/settings.hpp"
 #include "duckdb/planner/expression/list.hpp"
 #include "duckdb/planner/expression_iterator.hpp"
@@ -15,6 +16,84 @@ namespace openduck {
 static constexpr idx_t MAX_DIVISION = 2048;
 
 namespace {
+
+//! An argument of "+", "-" or "*" of DECIMALs without the cast that DuckDB has put around it.
+class DecimalArgument {
+public:
+	explicit DecimalArgument(const Expression &expr) : source(Source(expr)) {
+		auto &type = source.return_type;
+		if (source.GetExpressionClass() != ExpressionClass::BOUND_CONSTANT || type.id() != LogicalTypeId::DECIMAL) {
+			types.push_back(type);
+			return;
+		}
+		// The cast is done. As what it was written, the value may tell: with all its digits, or as a whole number.
+		auto digits = Literal().ToString();
+		auto width = std::count_if(digits.begin(), digits.end(), StringUtil::CharacterIsDigit);
+		auto scale = DecimalType::GetScale(type);
+		if (Literal().IsNull() || width > DecimalType::GetWidth(type) || width <= scale) {
+			types.push_back(type);
+			return;
+		}
+		types.push_back(LogicalType::DECIMAL(uint8_t(width), scale));
+		for (auto &whole : {LogicalType::INTEGER, LogicalType::BIGINT}) {
+			auto number = Literal();
+			if (number.DefaultTryCastAs(whole) && number.DefaultTryCastAs(type) && number == Literal()) {
+				types.push_back(whole);
+			}
+		}
+	}
+
+	//! The constant that it is.
+	const Value &Literal() const {
+		return source.Cast<BoundConstantExpression>().value;
+	}
+
+	const Expression &source;
+	//! What it may have been of.
+	vector<LogicalType> types;
+
+private:
+	static const Expression &Source(const Expression &expr) {
+		if (expr.GetExpressionClass() != ExpressionClass::BOUND_CAST || expr.Cast<BoundCastExpression>().try_cast) {
+			return expr;
+		}
+		auto &child = *expr.Cast<BoundCastExpression>().child;
+		return Holds(expr.return_type, child.return_type) ? child : expr;
+	}
+
+	//! Whether each number of TYPE is one of DECIMAL WIDER.
+	static bool Holds(const LogicalType &wider, const LogicalType &type) {
+		uint8_t width, scale;
+		return wider.id() == LogicalTypeId::DECIMAL && (type.IsIntegral() || type.id() == LogicalTypeId::DECIMAL) &&
+		       type.GetDecimalProperties(width, scale) && scale <= DecimalType::GetScale(wider) &&
+		       width - scale <= DecimalType::GetWidth(wider) - DecimalType::GetScale(wider);
+	}
+};
+
+//! Whether DuckDB's OPERATOR of arguments of types LEFT and RIGHT gives RESULT.
+bool IsDecimalResult(const string &op, const LogicalType &left, const LogicalType &right, const LogicalType &result) {
+	uint8_t widths[2], scales[2];
+	if ((left.id() != LogicalTypeId::DECIMAL && right.id() != LogicalTypeId::DECIMAL) ||
+	    !left.GetDecimalProperties(widths[0], scales[0]) || !right.GetDecimalProperties(widths[1], scales[1])) {
+		return false;
+	}
+	idx_t most = MaxValue(widths[0], widths[1]), width, scale;
+	if (op == "*") {
+		width = idx_t(widths[0]) + widths[1];
+		scale = idx_t(scales[0]) + scales[1];
+	} else if (op == "+" || op == "-") {
+		scale = MaxValue(scales[0], scales[1]);
+		width = MaxValue(scale + MaxValue(widths[0] - scales[0], widths[1] - scales[1]), most) + 1;
+	} else {
+		return false;
+	}
+	if (width > Decimal::MAX_WIDTH_INT64 && most <= Decimal::MAX_WIDTH_INT64 &&
+	    (op != "*" || scale < Decimal::MAX_WIDTH_INT64)) {
+		width = Decimal::MAX_WIDTH_INT64;
+	}
+	width = MinValue<idx_t>(width, Decimal::MAX_WIDTH_DECIMAL);
+	return scale <= width && result == LogicalType::DECIMAL(uint8_t(width), uint8_t(scale));
+}
 
 class ExpressionWriter {
 public:
@@ -207,21 +286,45 @@ private:
 		       divisor.Cast<BoundConstantExpression>().value == Value::Numeric(divisor.return_type, -1);
 	}
 
-	//! Of exact numbers. The server would give a DECIMAL one more digit than was needed for the arguments as they were written.
+	//! Of exact numbers.
 	bool WriteArithmetic(const BoundFunctionExpression &expr, string &sql) const {
 		auto &name = expr.function.name;
 		string left, right;
 		if ((name != "+" && name != "-" && name != "*" && name != "//" && name != "%") || expr.children.size() != 2 ||
 		    !IsExactNumber(expr.return_type) || !IsExactNumber(expr.children[0]->return_type) ||
-		    !IsExactNumber(expr.children[1]->return_type) || (!computes && CanOverflow(name, *expr.children[1])) ||
-		    !Write(*expr.children[0], left) || !Write(*expr.children[1], right)) {
+		    !IsExactNumber(expr.children[1]->return_type) || (!computes && CanOverflow(name, *expr.children[1]))) {
+			return false;
+		}
+		auto decimal = expr.return_type.id() == LogicalTypeId::DECIMAL;
+		if (!(decimal && WriteDecimalArguments(expr, left, right)) &&
+		    (!Write(*expr.children[0], left) || !Write(*expr.children[1], right))) {
 			return false;
 		}
 		sql = SystemCallSql(name, {left, right});
-		if (expr.return_type.id() == LogicalTypeId::DECIMAL) {
+		if (decimal) {
+			// For arguments that are as wide as its own, the server may give it one more digit.
 			sql = "CAST(" + sql + " AS " + expr.return_type.ToString() + ")";
 		}
 		return true;
+	}
+
+	//! The arguments as they were before DuckDB gave them the width that the result has, if the server will do that again: else it would
+	//! give the result more digits, with which it is slower to compute, and to be checked whether it fits.
+	bool WriteDecimalArguments(const BoundFunctionExpression &expr, string &left, string &right) const {
+		DecimalArgument one(*expr.children[0]), other(*expr.children[1]);
+		for (auto &type : one.types) {
+			for (auto &other_type : other.types) {
+				if (IsDecimalResult(expr.function.name, type, other_type, expr.return_type)) {
+					return WriteArgument(one, type, left) && WriteArgument(other, other_type, right);
+				}
+			}
+		}
+		return false;
+	}
+
+	bool WriteArgument(const DecimalArgument &argument, const LogicalType &type, string &sql) const {
+		return type == argument.source.return_type ? Write(argument.source, sql)
+		                                           : LiteralToSql(argument.Literal().DefaultCastAs(type), sql);
 	}
 
 	static bool IsFloatDivision(const BoundFunctionExpression &expr) {

@@ -90,6 +90,20 @@ bool IsMixedTree(const LogicalOperator &op, idx_t &scans) {
 	return true;
 }
 
+//! Whether no aggregate of OP has to be made here.
+bool MayBeWritten(const LogicalOperator &op) {
+	if (op.type == LogicalOperatorType::LOGICAL_AGGREGATE_AND_GROUP_BY &&
+	    ScalarSubqueryKind(op) == ScalarSubquery::NONE && !IsExactAggregate(op.Cast<LogicalAggregate>())) {
+		return false;
+	}
+	for (auto &child : op.children) {
+		if (!MayBeWritten(*child)) {
+			return false;
+		}
+	}
+	return true;
+}
+
 //! The place of OP below PLACE.
 unique_ptr<LogicalOperator> &PlaceOf(const LogicalOperator &op, unique_ptr<LogicalOperator> &place) {
 	for (auto &child : place->children) {
@@ -131,15 +145,15 @@ bool GivesOrder(const LogicalOperator &op) {
 	}
 }
 
-//! If PLACE is a CTE, what its query ends with, down to the order, goes above it: the rest may be the server's.
+//! If PLACE is a CTE, what its query ends with, down to the order or a limit, goes above it: the rest may be the server's.
 void LiftOrder(unique_ptr<LogicalOperator> &place) {
 	if (place->type != LogicalOperatorType::LOGICAL_MATERIALIZED_CTE || !IsRemoteTree(*place->children[0])) {
 		return;
 	}
 	LiftOrder(place->children[1]);
 	auto type = place->children[1]->type;
-	if (!GivesOrder(*place->children[1]) || type == LogicalOperatorType::LOGICAL_FILTER ||
-	    type == LogicalOperatorType::LOGICAL_MATERIALIZED_CTE) {
+	if ((!GivesOrder(*place->children[1]) && type != LogicalOperatorType::LOGICAL_LIMIT) ||
+	    type == LogicalOperatorType::LOGICAL_FILTER || type == LogicalOperatorType::LOGICAL_MATERIALIZED_CTE) {
 		return;
 	}
 	auto top = std::move(place->children[1]);
@@ -177,10 +191,38 @@ bool IsSemiOrAnti(JoinType type) {
 	}
 }
 
+//! What a plan is known of when parts of it are looked for.
+enum class PlanStage : uint8_t { BOUND, OPTIMIZED, KEYS_PLANNED };
+
 class SubplanPusher {
 public:
-	SubplanPusher(Binder &binder, ClientContext &context, unique_ptr<LogicalOperator> &root, bool keys_planned)
-	    : binder(binder), context(context), root(root), keys_planned(keys_planned) {
+	SubplanPusher(Binder &binder, ClientContext &context, unique_ptr<LogicalOperator> &root, PlanStage stage)
+	    : binder(binder), context(context), root(root), bound(stage == PlanStage::BOUND),
+	      keys_planned(stage == PlanStage::KEYS_PLANNED) {
+	}
+
+	//! Whether what comes of OP, whose tables are all of a server, is worth being made there whatever its size.
+	bool IsWorthWhole(LogicalOperator &op) {
+		switch (op.type) {
+		case LogicalOperatorType::LOGICAL_LIMIT:
+			return op.children[0]->type == LogicalOperatorType::LOGICAL_ORDER_BY || IsWorthWhole(*op.children[0]);
+		case LogicalOperatorType::LOGICAL_MATERIALIZED_CTE:
+			return IsWorthWhole(*op.children[1]);
+		default:
+			return IsAbove(op) ? IsWorthWhole(*op.children[0]) : IsWorth(op, false, false);
+		}
+	}
+
+	//! As Visit, of a plan that is worth it as a whole.
+	bool PushWhole(unique_ptr<LogicalOperator> &place) {
+		LiftOrder(place);
+		if (place->type == LogicalOperatorType::LOGICAL_TOP_N) {
+			return PushFirst(place->Cast<LogicalTopN>());
+		}
+		if (IsAbove(*place) || place->type == LogicalOperatorType::LOGICAL_LIMIT) {
+			return PushWhole(place->children[0]);
+		}
+		return IsWorth(*place, false, false) && Push(place);
 	}
 
 	//! The largest parts at and below PLACE. REDUCIBLE: a join above may need fewer of its rows. SUMMED: what comes of PLACE ends in
@@ -208,6 +250,21 @@ public:
 	}
 
 private:
+	//! Whether OP is what stays here of a plan that is the server's.
+	static bool IsAbove(const LogicalOperator &op) {
+		switch (op.type) {
+		case LogicalOperatorType::LOGICAL_PROJECTION:
+		case LogicalOperatorType::LOGICAL_ORDER_BY:
+		case LogicalOperatorType::LOGICAL_EXPLAIN:
+		case LogicalOperatorType::LOGICAL_INSERT:
+		case LogicalOperatorType::LOGICAL_CREATE_TABLE:
+		case LogicalOperatorType::LOGICAL_COPY_TO_FILE:
+			return true;
+		default:
+			return false;
+		}
+	}
+
 	//! What computes a few columns is as good here, and no order is kept on the way.
 	static bool IsRoot(const LogicalOperator &op) {
 		return op.type != LogicalOperatorType::LOGICAL_PROJECTION && !GivesOrder(op);
@@ -300,8 +357,11 @@ private:
 		return child.get().type == LogicalOperatorType::LOGICAL_WINDOW;
 	}
 
-	//! Whether less is estimated to come of OP than its scans give.
+	//! Whether less is estimated to come of OP than its scans give. Of what is only bound, that is not known.
 	bool GivesLess(LogicalOperator &op) {
+		if (bound) {
+			return false;
+		}
 		op.ResolveOperatorTypes();
 		idx_t width = 1;
 		for (auto &type : op.types) {
@@ -383,6 +443,7 @@ private:
 	Binder &binder;
 	ClientContext &context;
 	unique_ptr<LogicalOperator> &root;
+	const bool bound;
 	const bool keys_planned;
 	//! Below a recursive CTE: what is here is run more than once.
 	bool repeated = false;
@@ -391,7 +452,17 @@ private:
 } // namespace
 
 void PushSubplans(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan, bool keys_planned) {
-	SubplanPusher(input.optimizer.binder, input.context, plan, keys_planned).Visit(plan, false, false);
+	auto stage = keys_planned ? PlanStage::KEYS_PLANNED : PlanStage::OPTIMIZED;
+	SubplanPusher(input.optimizer.binder, input.context, plan, stage).Visit(plan, false, false);
+}
+
+bool PushWholePlan(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan) {
+	SubplanPusher pusher(input.optimizer.binder, input.context, plan, PlanStage::BOUND);
+	if (!IsRemoteTree(*plan) || !MayBeWritten(*plan) || !pusher.IsWorthWhole(*plan)) {
+		return false;
+	}
+	PrepareWholePlan(input.optimizer, plan);
+	return pusher.PushWhole(plan);
 }
 
 } // namespace openduck

@@ -209,6 +209,14 @@ bool IsOfThisSide(const LogicalOperator &op);
 //! Whether less travels if the server runs OP, for which the parts of this side are sent to it, than if OP is run here.
 bool IsWorthSending(ClientContext &context, LogicalOperator &op);
 
+//! Makes of PLAN, which is bound and no more, what SubplanWriter can write: constants, subqueries as joins, no columns that nothing reads,
+//! TOP N. What the server's optimizer does as well is left to it.
+void PrepareWholePlan(Optimizer &optimizer, unique_ptr<LogicalOperator> &plan);
+
+//! Has the server run PLAN, which is bound and no more, if all of it can be written and is worth it whatever comes of it. False: there may
+//! be parts for PushSubplans.
+bool PushWholePlan(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan);
+
 //! Has the server do what PLAN would do with its tables alone, as far as that is exactly the same and less comes of it. If KEYS_PLANNED is
 //! false, groups that a join could do with fewer of are left for later.
 void PushSubplans(OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan, bool keys_planned);
