@@ -53,10 +53,23 @@ od_code od_schema_rename(struct ArrowSchema *field, const char *name, od_error *
     return made(ArrowSchemaSetName(field, name), err);
 }
 
+/* A decimal of 128 bits has two spellings: "d:18,4" and "d:18,4,128". */
+static bool same_format(const char *a, const char *b)
+{
+    static const char wide[] = ",128";
+    size_t la = strlen(a), lb = strlen(b), n = strlen(wide);
+
+    if (strncmp(a, "d:", 2) == 0 && strncmp(b, "d:", 2) == 0) {
+        la -= la > n && strcmp(a + la - n, wide) == 0 ? n : 0;
+        lb -= lb > n && strcmp(b + lb - n, wide) == 0 ? n : 0;
+    }
+    return la == lb && memcmp(a, b, la) == 0;
+}
+
 /* NOLINTBEGIN(misc-no-recursion): as deep as the schemas */
 static bool same_type(const struct ArrowSchema *a, const struct ArrowSchema *b)
 {
-    if (strcmp(a->format, b->format) != 0 || a->n_children != b->n_children ||
+    if (!same_format(a->format, b->format) || a->n_children != b->n_children ||
         (a->dictionary == NULL) != (b->dictionary == NULL))
         return false;
     if (a->dictionary != NULL && !same_type(a->dictionary, b->dictionary))

@@ -213,6 +213,15 @@ static void test_schemas_are_the_same_by_names_and_types(void **state)
     assert_false(od_schema_same(&a, &b));
     od_schema_release(&a);
     od_schema_release(&b);
+    /* A decimal of 128 bits is the same with its width and without. */
+    assert_int_equal(od_schema_make(&a, "x", "d:18,4", 0, NULL), OD_OK);
+    assert_int_equal(od_schema_make(&b, "x", "d:18,4,128", 0, NULL), OD_OK);
+    assert_true(od_schema_same(&a, &b));
+    od_schema_release(&b);
+    assert_int_equal(od_schema_make(&b, "x", "d:18,4,64", 0, NULL), OD_OK);
+    assert_false(od_schema_same(&a, &b));
+    od_schema_release(&a);
+    od_schema_release(&b);
 }
 
 int main(int argc, char **argv)
