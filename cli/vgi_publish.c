@@ -339,7 +339,10 @@ static od_code add_companion(vgi_publish *p, const od_layout_companion *from, od
 od_code vgi_publish_open(od_engine *engine, const char *catalog, const od_layout *layout, vgi_publish **out,
                          od_error *err)
 {
-    const od_vgiw_catalog made = {catalog, layout->comment, layout->default_schema, layout->secret_service};
+    const od_vgiw_catalog made = {.name = catalog,
+                                  .comment = layout->comment,
+                                  .default_schema = layout->default_schema,
+                                  .secret_service = layout->secret_service};
     vgi_publish *p = od_calloc(1, sizeof *p);
     od_vgiw_error why = {.code = OD_VGIW_OK};
     od_code rc;

@@ -370,19 +370,19 @@ static od_vgiw_code next_rows(void *arg, struct ArrowArray *out, od_vgiw_error *
     return tell(read_rows(arg, out, &why), &why, err);
 }
 
-static od_vgiw_code bind_source(void *arg, const od_vgiw_values *arguments, struct ArrowSchema *out, od_vgiw_error *err)
+static od_vgiw_code bind_source(void *arg, const od_vgiw_call *call, struct ArrowSchema *out, od_vgiw_error *err)
 {
     const vgi_source *source = arg;
     od_error why = {.code = OD_OK};
 
-    if (arguments->schema != NULL)
+    if (call->arguments.schema != NULL)
         return tell(od_fail(&why, OD_E_INVALID, "'%s' takes no arguments", source->name), &why, err);
     return tell(od_schema_copy(&source->columns, out, &why), &why, err);
 }
 
-static int64_t count_source(void *arg, const od_vgiw_values *arguments)
+static int64_t count_source(void *arg, const od_vgiw_call *call)
 {
-    (void)arguments;
+    (void)call;
     return ((const vgi_source *)arg)->rows;
 }
 

@@ -109,10 +109,10 @@ static int64_t count_of(const od_vgiw_values *arguments)
     return 10;
 }
 
-static od_vgiw_code bind(void *arg, const od_vgiw_values *arguments, struct ArrowSchema *out, od_vgiw_error *err)
+static od_vgiw_code bind(void *arg, const od_vgiw_call *call, struct ArrowSchema *out, od_vgiw_error *err)
 {
     (void)arg;
-    (void)arguments;
+    (void)call;
     return make_columns(out) ? OD_VGIW_OK : no_memory(err);
 }
 
@@ -123,7 +123,7 @@ static od_vgiw_code begin(void *arg, const od_vgiw_scan *scan, void **rows, od_v
     (void)arg;
     if (p == NULL)
         return no_memory(err);
-    p->count = count_of(&scan->arguments);
+    p->count = count_of(&scan->call->arguments);
     p->column_count = scan->columns != NULL ? (int)scan->column_count : COLUMNS;
     for (int i = 0; i < p->column_count; i++)
         p->columns[i] = scan->columns != NULL ? (int)scan->columns[i] : i;

@@ -3,7 +3,8 @@
  * Make a worker, add what it has, then serve. What is added is copied, but for the functions' own `arg`. Rows are Arrow's C data
  * interface (struct ArrowSchema, struct ArrowArray): columns of a struct. Generations 2.2 and 1.3 of the protocol are spoken, each
  * with the clients that ask in it. A table is read by its branches: table functions of this worker, tables of catalogs that clients attach
- * beside it (companions), or files.
+ * beside it (companions), or files. What is kept between two requests (rows of a function for its end, what streams share) is
+ * in this process: a client that has several of them, as those of a LOCATION that is a command, reaches it in one of them only.
  *
  * Every function returns a code; ERR, which may be NULL, is the caller's, and filled only on failure. Adding is for one thread, before
  * anything is served. The functions of a worker are called by any thread, several at once. What a client sends is checked before it is
@@ -48,6 +49,7 @@ typedef struct {
     const char *comment;        /* NULL: none */
     const char *default_schema; /* NULL: "main" */
     const char *secret_service; /* the URL of a service that clients over HTTP ask for secrets; NULL: none */
+    const char *generation;     /* "2.2" or "1.3": the only one that is spoken; NULL: both */
 } od_vgiw_catalog;
 
 od_vgiw_code od_vgiw_create(const od_vgiw_catalog *catalog, od_vgiw **out, od_vgiw_error *err);
@@ -72,6 +74,37 @@ typedef struct {
 } od_vgiw_companion;
 
 od_vgiw_code od_vgiw_add_companion(od_vgiw *worker, const od_vgiw_companion *companion, od_vgiw_error *err);
+
+/* A field of a struct, and a value of that type. */
+typedef struct {
+    const char *name;
+    const char *description;        /* NULL: none */
+    const struct ArrowSchema *type; /* its name does not count */
+    const struct ArrowArray *value; /* an array of one: what it is where nobody says; NULL: nothing */
+    int required, secret; /* of options, for clients of generation 2.2: it has to be given; it is not to be shown */
+} od_vgiw_setting;
+
+/* An option of ATTACH; functions are told. */
+od_vgiw_code od_vgiw_add_option(od_vgiw *worker, const od_vgiw_setting *option, od_vgiw_error *err);
+/* A variable of the client's session; the functions that name it are told. */
+od_vgiw_code od_vgiw_add_setting(od_vgiw *worker, const od_vgiw_setting *setting, od_vgiw_error *err);
+/* A type of secrets: KEYS is a struct of what they have. */
+od_vgiw_code od_vgiw_add_secret_type(od_vgiw *worker, const char *name, const char *description,
+                                     const struct ArrowSchema *keys, od_vgiw_error *err);
+
+enum { OD_VGIW_ID = 33 };
+
+/* Transactions of clients. Where one fails, it fills ERR. */
+typedef struct {
+    void *arg;
+    od_vgiw_code (*begin)(void *arg, char id[OD_VGIW_ID], od_vgiw_error *err); /* names it */
+    od_vgiw_code (*commit)(void *arg, const char *id, od_vgiw_error *err);
+    od_vgiw_code (*rollback)(void *arg, const char *id, od_vgiw_error *err);
+} od_vgiw_transactions;
+
+/* Without, what is written stays. Once.
+ *   OD_VGIW_EXISTS  the worker has some */
+od_vgiw_code od_vgiw_set_transactions(od_vgiw *worker, const od_vgiw_transactions *transactions, od_vgiw_error *err);
 
 /* The catalog's default schema is there without. */
 od_vgiw_code od_vgiw_add_schema(od_vgiw *worker, const char *name, const char *comment, od_vgiw_error *err);
@@ -115,9 +148,20 @@ typedef struct od_vgiw_filter {
     const struct od_vgiw_filter *const *children;
 } od_vgiw_filter;
 
-/* What is asked of a function. All borrowed until it returns from `open`. */
+/* What a function is called with. All borrowed. */
 typedef struct {
     od_vgiw_values arguments;         /* "arg_N" is the N-th positional one; other names are named arguments */
+    const struct ArrowSchema *input;  /* a struct: the rows that go in; NULL: none do */
+    od_vgiw_values options;           /* of ATTACH, those that have a value */
+    od_vgiw_values settings, secrets; /* those that the function needs and the client has; a secret is a struct */
+    const char *at_unit, *at_value;   /* "VERSION" or "TIMESTAMP", and which: as of when; NULL: now */
+    const char *transaction;          /* NULL: there is none */
+} od_vgiw_call;
+
+/* What is asked of a function. All borrowed until it returns from `open`, but for `shared`. */
+typedef struct {
+    const od_vgiw_call *call;
+    void *shared;                     /* with the other streams of the scan; NULL without `share` */
     const struct ArrowSchema *schema; /* of the rows to give: `columns` in their order, or all */
     const int64_t *columns;           /* NULL: all, as always without `projection` */
     size_t column_count;
@@ -127,25 +171,68 @@ typedef struct {
     od_vgiw_values values; /* of the filters: "value_N" is column N; a list for IN */
 } od_vgiw_scan;
 
-/* A table function. Where one fails, it fills ERR. */
+typedef enum {
+    OD_VGIW_TABLE,  /* gives rows */
+    OD_VGIW_SCALAR, /* a batch of one column for each batch of its arguments, of as many rows */
+    OD_VGIW_ROWS,   /* a batch, or several, for each batch that goes in; at their end what `next` has, if it is there */
+    OD_VGIW_BUFFERED /* keeps all rows that go in; then `next` gives its own */
+} od_vgiw_function_kind;
+
+/* A secret that a function needs. */
+typedef struct {
+    const char *type;
+    const char *scope, *name; /* NULL: any */
+} od_vgiw_secret_need;
+
+/* What a column's values are about. Clients only estimate by it. */
+typedef struct {
+    const char *column;
+    int64_t distinct_count; /* -1: not known */
+    int has_range;          /* of an integer, a float, a date or a time, as the numbers that Arrow has for them: */
+    double min, max;
+} od_vgiw_statistics;
+
+/* A function. Where one of its own functions fails, it fills ERR. Several may have one name (overloads), if their parameters differ. */
 typedef struct {
     const char *schema; /* NULL: the catalog's default */
     const char *name;
     const char *comment; /* NULL: none */
-    /* A struct of its parameters; NULL: none. Metadata of a field: vgi_arg=named, vgi_type=any, vgi_varargs=true, vgi_default. */
+    od_vgiw_function_kind kind;
+    /* A struct of its parameters; NULL: none. Metadata of a field: vgi_arg=named, vgi_type=any, vgi_varargs=true, vgi_default;
+     * vgi_const=true (SCALAR: an argument, and no column of what goes in); vgi_type=table (ROWS, BUFFERED: the rows). */
     const struct ArrowSchema *parameters;
-    int projection, filters; /* whether scans may ask for columns, and tell filters */
+    int projection, filters; /* TABLE: whether scans may ask for columns, and tell filters; */
+    int exact;               /* no row is given that the filters do not hold for */
+    unsigned streams;        /* TABLE: at most that many share the rows of a scan; 0: one */
+    int nulls;               /* SCALAR: called for NULLs, too */
+    int is_volatile;         /* SCALAR: another value each time */
+    const char *const *settings;
+    size_t setting_count;
+    const od_vgiw_secret_need *secrets;
+    size_t secret_count;
     void *arg;
-    /* The columns for these arguments: makes OUT a struct, which the caller releases. */
-    od_vgiw_code (*bind)(void *arg, const od_vgiw_values *arguments, struct ArrowSchema *out, od_vgiw_error *err);
+    /* The columns for this call: makes OUT a struct, which the caller releases. */
+    od_vgiw_code (*bind)(void *arg, const od_vgiw_call *call, struct ArrowSchema *out, od_vgiw_error *err);
     /* About how many rows there are; -1: not known. NULL allowed. */
-    int64_t (*count)(void *arg, const od_vgiw_values *arguments);
+    int64_t (*count)(void *arg, const od_vgiw_call *call);
+    /* Fills OUT[i], which says nothing yet of column i of COUNT of those that bind told. NULL allowed. */
+    od_vgiw_code (*statistics)(void *arg, const od_vgiw_call *call, od_vgiw_statistics *out, size_t count,
+                               od_vgiw_error *err);
+    /* What all streams of a scan have in common, made with its first one and ended after its last; no thread is kept out. Both NULL: nothing.
+     * A stream that comes when all others have ended, or to another process, has no rows. */
+    od_vgiw_code (*share)(void *arg, const od_vgiw_call *call, void **shared, od_vgiw_error *err);
+    void (*unshare)(void *shared);
     od_vgiw_code (*open)(void *arg, const od_vgiw_scan *scan, void **rows, od_vgiw_error *err);
-    /* The next batch; out->release NULL: there is none any more. Not called by two threads at once for the same ROWS. */
+    /* Not TABLE: takes the batch IN (it is moved: IN->release is NULL then, or the caller releases it). SCALAR, ROWS: makes OUT; ROWS: *more, set to 0
+     * before, not 0: there is more for the same batch, which is asked for with an IN that has no rows and is none (release NULL). BUFFERED: OUT and
+     * MORE are NULL. */
+    od_vgiw_code (*put)(void *rows, struct ArrowArray *in, struct ArrowArray *out, int *more, od_vgiw_error *err);
+    /* The next batch; out->release NULL: there is none any more. Not called by two threads at once for the same ROWS; nor is `put`. */
     od_vgiw_code (*next)(void *rows, struct ArrowArray *out, od_vgiw_error *err);
     void (*close)(void *rows); /* before the end, too */
 } od_vgiw_function;
 
+/*   OD_VGIW_EXISTS  there is one of that name, kind and number of parameters, all of the same types */
 od_vgiw_code od_vgiw_add_function(od_vgiw *worker, const od_vgiw_function *function, od_vgiw_error *err);
 
 /* Where rows of a table are: the first of these that is set. */
@@ -155,16 +242,47 @@ typedef struct {
     const char *format; /* "parquet", "csv", ...: files (generation 2.2) */
     const char *const *locations;
     size_t location_count;
+    od_vgiw_values format_options;          /* of the format's reader */
     const char *function, *function_schema; /* of this worker (schema NULL: the table's), or of DuckDB's */
     od_vgiw_values arguments;               /* "arg_N" is the N-th positional one */
     const char *filter;                     /* SQL over its columns: which of its rows are the table's; NULL: all */
+    int writable;                           /* rows that are inserted are there; of one branch at most */
 } od_vgiw_branch;
+
+/* Columns, counted from 0. */
+typedef struct {
+    const int32_t *columns;
+    size_t count;
+} od_vgiw_columns;
+
+/* A query has to filter on one of the columns ("a", or "s.a" of a struct). */
+typedef struct {
+    const char *const *columns;
+    size_t count;
+} od_vgiw_required_filter;
 
 typedef struct {
     const char *schema; /* NULL: the catalog's default */
     const char *name;
-    const char *comment;               /* NULL: none */
-    const struct ArrowSchema *columns; /* a struct; fields without ARROW_FLAG_NULLABLE are NOT NULL */
+    const char *comment; /* NULL: none */
+    /* A struct; fields without ARROW_FLAG_NULLABLE are NOT NULL. Metadata of a field: is_row_id (it is the row id, and no column), default (SQL). */
+    const struct ArrowSchema *columns;
+    const od_vgiw_columns *primary_key; /* NULL: none */
+    const od_vgiw_columns *unique;
+    size_t unique_count;
+    const char *const *checks; /* SQL */
+    size_t check_count;
+    const od_vgiw_required_filter *required_filters; /* all of them */
+    size_t required_filter_count;
+    const od_vgiw_statistics *statistics;
+    size_t statistics_count;
+    int64_t row_count; /* about; 0: not told */
+    const char
+        *insert; /* a function of kind ROWS, in its schema, that takes rows and answers how many; NULL: read-only */
+    /* As of when it is asked for (see od_vgiw_call): makes *TABLE the name of the table, in its schema, that it was then, which may be unlisted.
+     * NULL: it has no past. */
+    od_vgiw_code (*at)(void *arg, const char *unit, const char *value, const char **table, od_vgiw_error *err);
+    int unlisted; /* it is not shown, and found by `at` alone */
     const od_vgiw_branch *branches;
     size_t branch_count;                    /* one at least */
     const char *const *required_extensions; /* of DuckDB's, which branches need */
@@ -176,6 +294,28 @@ typedef struct {
 } od_vgiw_table;
 
 od_vgiw_code od_vgiw_add_table(od_vgiw *worker, const od_vgiw_table *table, od_vgiw_error *err);
+
+typedef struct {
+    const char *schema; /* NULL: the catalog's default */
+    const char *name;
+    const char *comment;    /* NULL: none */
+    const char *definition; /* a query, which runs at the client */
+} od_vgiw_view;
+
+od_vgiw_code od_vgiw_add_view(od_vgiw *worker, const od_vgiw_view *view, od_vgiw_error *err);
+
+typedef struct {
+    const char *schema; /* NULL: the catalog's default */
+    const char *name;
+    const char *comment;    /* NULL: none */
+    const char *definition; /* an expression of its parameters, or a query, which runs at the client */
+    int table;              /* it is a query */
+    const char *const *parameters;
+    size_t parameter_count;
+    od_vgiw_values defaults; /* a column for each parameter that has one */
+} od_vgiw_macro;
+
+od_vgiw_code od_vgiw_add_macro(od_vgiw *worker, const od_vgiw_macro *macro, od_vgiw_error *err);
 
 /* A scan's filters as SQL for a WHERE, without the word: names of COLUMNS (the function's) in quotes, values as the parameters $value_N.
  * Appended to OUT, of SIZE bytes, and terminated; *LEN is how long the whole is, even if it does not fit. "" if there are no filters. */

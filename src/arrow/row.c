@@ -282,6 +282,42 @@ static void put_made(od_row *row, const char *name, od_row_null null, struct Arr
         ArrowSchemaRelease(schema);
 }
 
+/* TEXTS or NUMBERS; the other is NULL. */
+static void put_lists(od_row *row, const char *name, const char *type, const od_slice *const *texts,
+                      const int32_t *const *numbers, const size_t *counts, size_t count)
+{
+    struct ArrowSchema schema;
+    struct ArrowArray array = {0};
+    ArrowErrorCode rc = od_row_type_make(type, &schema);
+
+    if (rc == NANOARROW_OK)
+        rc = ArrowArrayInitFromSchema(&array, &schema, NULL);
+    if (rc == NANOARROW_OK)
+        rc = ArrowArrayStartAppending(&array);
+    for (size_t i = 0; i < count && rc == NANOARROW_OK; i++) {
+        struct ArrowArray *list = array.children[0];
+
+        for (size_t k = 0; k < counts[i] && rc == NANOARROW_OK; k++)
+            rc = texts != NULL ? append_bytes(list->children[0], texts[i][k])
+                               : ArrowArrayAppendInt(list->children[0], numbers[i][k]);
+        if (rc == NANOARROW_OK)
+            rc = ArrowArrayFinishElement(list);
+    }
+    if (rc == NANOARROW_OK)
+        rc = ArrowArrayFinishElement(&array);
+    put_made(row, name, OD_ROW_NOT_NULL, &schema, &array, rc);
+}
+
+void od_row_text_lists(od_row *row, const char *name, const od_slice *const *lists, const size_t *counts, size_t count)
+{
+    put_lists(row, name, "[[u", lists, NULL, counts, count);
+}
+
+void od_row_int32_lists(od_row *row, const char *name, const int32_t *const *lists, const size_t *counts, size_t count)
+{
+    put_lists(row, name, "[[i", NULL, lists, counts, count);
+}
+
 void od_row_text_map(od_row *row, const char *name, od_row_null null, const od_ipc_pair *items, size_t count)
 {
     struct ArrowSchema schema;

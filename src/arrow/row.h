@@ -32,6 +32,9 @@ void od_row_text_list(od_row *row, const char *name, od_row_null null, const od_
 void od_row_binary_list(od_row *row, const char *name, od_row_null null, const od_slice *items, size_t count);
 void od_row_int64_list(od_row *row, const char *name, od_row_null null, const int64_t *items, size_t count);
 void od_row_int32_list(od_row *row, const char *name, od_row_null null, const int32_t *items, size_t count);
+/* Lists of lists, not null: LISTS[i] has COUNTS[i] items. */
+void od_row_text_lists(od_row *row, const char *name, const od_slice *const *lists, const size_t *counts, size_t count);
+void od_row_int32_lists(od_row *row, const char *name, const int32_t *const *lists, const size_t *counts, size_t count);
 /* A column of one value that the caller has: SCHEMA is copied (but for its name: NAME), ARRAY is taken (its release becomes NULL, on
  * failure too). */
 void od_row_array(od_row *row, const char *name, const struct ArrowSchema *schema, struct ArrowArray *array);

@@ -43,10 +43,10 @@ static const struct ArrowArray *argument(const od_vgiw_values *values, const cha
     return NULL;
 }
 
-static od_vgiw_code bind(void *arg, const od_vgiw_values *arguments, struct ArrowSchema *out, od_vgiw_error *err)
+static od_vgiw_code bind(void *arg, const od_vgiw_call *call, struct ArrowSchema *out, od_vgiw_error *err)
 {
     (void)arg;
-    if (arguments->schema != NULL && argument(arguments, "arg_0", "l") == NULL)
+    if (call->arguments.schema != NULL && argument(&call->arguments, "arg_0", "l") == NULL)
         return fail(err, "numbers needs a count");
     make_columns(out);
     return OD_VGIW_OK;
@@ -59,15 +59,15 @@ static int64_t count_of(const od_vgiw_values *arguments)
     return count != NULL ? ((const int64_t *)count->buffers[1])[count->offset] : 10;
 }
 
-static int64_t count(void *arg, const od_vgiw_values *arguments)
+static int64_t count(void *arg, const od_vgiw_call *call)
 {
     (void)arg;
-    return count_of(arguments);
+    return count_of(&call->arguments);
 }
 
 static od_vgiw_code open_run(void *arg, const od_vgiw_scan *scan, void **out, od_vgiw_error *err)
 {
-    const struct ArrowArray *label = argument(&scan->arguments, "label", "u");
+    const struct ArrowArray *label = argument(&scan->call->arguments, "label", "u");
     struct ArrowSchema columns;
     size_t len;
     run *r = calloc(1, sizeof *r);
@@ -76,7 +76,7 @@ static od_vgiw_code open_run(void *arg, const od_vgiw_scan *scan, void **out, od
     make_columns(&columns);
     r->state = arg;
     r->state->opened++;
-    r->count = count_of(&scan->arguments);
+    r->count = count_of(&scan->call->arguments);
     od_vgiw_filters_sql(scan, &columns, r->text, sizeof r->text, &len);
     if (label != NULL) {
         const int32_t *offsets = label->buffers[1];
@@ -193,5 +193,6 @@ od_vgiw *numbers_worker(numbers_state *state)
     table.arg = state;
     must(od_vgiw_add_table(worker, &table, NULL));
     od_schema_release(&columns);
+    sum_functions(worker, state);
     return worker;
 }

@@ -41,18 +41,30 @@ static int shown(od_slice text)
     return text.len < 64 ? (int)text.len : 64;
 }
 
-od_code vgiw_dialect_of(const vgiw_meta *meta, const od_vgi_dialect **out, const char **kind, od_error *err)
+const od_vgi_dialect *vgiw_generation(od_slice version)
+{
+    for (size_t i = 0; i < OD_VGI_DIALECTS; i++)
+        if (same_generation(version, od_vgi_dialects[i].version))
+            return &od_vgi_dialects[i];
+    return NULL;
+}
+
+od_code vgiw_dialect_of(const od_vgiw *worker, const vgiw_meta *meta, const od_vgi_dialect **out, const char **kind,
+                        od_error *err)
 {
     od_slice version = bytes(&meta->version), protocol = bytes(&meta->protocol);
-    const od_vgi_dialect *found = NULL;
+    const od_vgi_dialect *found = vgiw_generation(version);
+    const char *only = worker->generation;
 
     *out = NULL;
     *kind = NULL;
     if (!meta->request_version_known)
         return od_fail(err, OD_E_PROTOCOL, "a request's version is not '1'");
-    for (size_t i = 0; i < OD_VGI_DIALECTS; i++)
-        if (same_generation(version, od_vgi_dialects[i].version))
-            found = &od_vgi_dialects[i];
+    if (found != NULL && only != NULL && found != vgiw_generation(od_slice_str(only))) {
+        *kind = vgiw_kind_version;
+        return od_fail(err, OD_E_PROTOCOL, "protocol version '%.*s' is not spoken here: %s is", shown(version),
+                       (const char *)version.data, only);
+    }
     if (found == NULL) {
         *kind = vgiw_kind_version;
         return od_fail(err, OD_E_PROTOCOL, "protocol version '%.*s' is not spoken here: %s and %s are", shown(version),
@@ -69,6 +81,21 @@ od_code vgiw_dialect_of(const vgiw_meta *meta, const od_vgi_dialect **out, const
                        protocol.len > 0 ? (const char *)protocol.data : "", found->protocol);
     }
     *out = found;
+    return OD_OK;
+}
+
+/* ---- who asks ---- */
+
+od_code vgiw_check_attached(const od_vgiw *worker, od_slice told, od_slice *options, od_error *err)
+{
+    const od_buf *ours = &worker->attach;
+    size_t n = ours->len;
+
+    *options = (od_slice){NULL, 0};
+    if (told.len < n || !od_slice_equal(od_slice_of(told.data, n), bytes(ours)) || (told.len > n && told.data[n] != 0))
+        return od_fail(err, OD_E_INVALID, "attach_opaque_data not recognized");
+    if (told.len > n + 1)
+        *options = od_slice_of(told.data + n + 1, told.len - n - 1);
     return OD_OK;
 }
 
@@ -219,18 +246,20 @@ out:
 
 /* ---- answers ---- */
 
-/* The result's record in the one column of an answer. */
-static od_code wrap(const od_vgi_dialect *dialect, const vgiw_method *method, od_row *record, od_msg **out,
-                    od_error *err)
+/* The result in the one column of an answer: RECORD, or STREAM (NULL: a null). */
+static od_code wrap(const od_vgi_dialect *dialect, const vgiw_method *method, od_row *record, od_msg *stream,
+                    od_msg **out, od_error *err)
 {
     od_row *row = NULL;
     od_msg *inner = NULL;
     od_code rc;
 
     OD_TRY(od_row_create(&row, err));
-    if (!method->no_result) {
+    if (method->result == VGIW_RECORD) {
         OD_TRY(od_row_finish(record, NULL, 0, &inner, err));
         od_row_binary(row, "result", dialect->nulls ? OD_ROW_NOT_NULL : OD_ROW_NULLABLE, od_vgi_msg_bytes(inner));
+    } else if (method->result == VGIW_STREAM) {
+        od_row_binary(row, "result", OD_ROW_NULLABLE, od_vgi_msg_bytes(stream));
     }
     OD_TRY(od_row_finish(row, NULL, 0, out, err));
 out:
@@ -242,7 +271,8 @@ out:
 od_code vgiw_answer(const od_vgiw *worker, const vgiw_meta *meta, const od_record *request, bool *failed, od_msg **out,
                     od_error *err)
 {
-    vgiw_call call = {.worker = worker, .request = request};
+    od_msg *stream = NULL;
+    vgiw_call call = {.worker = worker, .request = request, .stream = &stream};
     const vgiw_method *method = vgiw_method_find(bytes(&meta->method));
     const char *kind = NULL;
     od_error why = {.code = OD_OK};
@@ -250,7 +280,7 @@ od_code vgiw_answer(const od_vgiw *worker, const vgiw_meta *meta, const od_recor
 
     *out = NULL;
     OD_TRY(od_row_create(&call.out, err));
-    rc = vgiw_dialect_of(meta, &call.dialect, &kind, &why);
+    rc = vgiw_dialect_of(worker, meta, &call.dialect, &kind, &why);
     if (rc == OD_OK && method == NULL) {
         kind = vgiw_kind_method;
         rc = od_fail(&why, OD_E_NOT_IMPLEMENTED, "there is no method '%.*s'", shown(bytes(&meta->method)),
@@ -259,11 +289,12 @@ od_code vgiw_answer(const od_vgiw *worker, const vgiw_meta *meta, const od_recor
     if (rc == OD_OK)
         rc = method->answer(&call, &why);
     if (rc == OD_OK)
-        rc = wrap(call.dialect, method, call.out, out, &why);
+        rc = wrap(call.dialect, method, call.out, stream, out, &why);
     *failed = rc != OD_OK;
     if (rc != OD_OK)
         rc = vgiw_refusal(&why, kind, out, err);
 out:
+    od_msg_unref(stream);
     od_row_free(call.out);
     return rc;
 }

@@ -8,7 +8,8 @@
 
 #include "arrow/schema.h"
 #include "base/alloc.h"
-#include "vgi/worker/worker_internal.h"
+#include "vgi/worker/call.h"
+#include "vgi/worker/share.h"
 
 #include "base/banned.h"
 
@@ -119,6 +120,26 @@ const vgiw_function *vgiw_find_function(const od_vgiw *worker, const char *schem
     return found;
 }
 
+const vgiw_setting *vgiw_find_setting(const vgiw_list *list, const char *name)
+{
+    const vgiw_setting *settings = list->items;
+
+    for (size_t i = 0; i < list->count; i++)
+        if (named(settings[i].name, name))
+            return &settings[i];
+    return NULL;
+}
+
+const vgiw_definition *vgiw_find_definition(const vgiw_list *list, const char *schema, const char *name)
+{
+    const vgiw_definition *definitions = list->items;
+
+    for (size_t i = 0; i < list->count; i++)
+        if (named(definitions[i].name, name) && named(definitions[i].schema, schema))
+            return &definitions[i];
+    return NULL;
+}
+
 /* ---- its life ---- */
 
 static void free_texts(char **texts, size_t count)
@@ -126,6 +147,37 @@ static void free_texts(char **texts, size_t count)
     for (size_t i = 0; texts != NULL && i < count; i++)
         od_free(texts[i]);
     od_free((void *)texts);
+}
+
+void vgiw_texts_release(vgiw_texts *texts)
+{
+    free_texts(texts->items, texts->count);
+    *texts = (vgiw_texts){0};
+}
+
+static void release_lists(vgiw_texts *lists, size_t count)
+{
+    for (size_t i = 0; lists != NULL && i < count; i++)
+        vgiw_texts_release(&lists[i]);
+    od_free(lists);
+}
+
+void vgiw_setting_release(vgiw_setting *setting)
+{
+    od_free(setting->name);
+    od_free(setting->description);
+    od_schema_release(&setting->type);
+    od_buf_release(&setting->value);
+}
+
+void vgiw_definition_release(vgiw_definition *definition)
+{
+    od_free(definition->schema);
+    od_free(definition->name);
+    od_free(definition->comment);
+    od_free(definition->definition);
+    free_texts(definition->parameters, definition->parameter_count);
+    od_buf_release(&definition->defaults);
 }
 
 void vgiw_companion_release(vgiw_companion *companion)
@@ -153,6 +205,8 @@ void vgiw_function_release(vgiw_function *function)
     od_free(function->name);
     od_free(function->comment);
     od_schema_release(&function->parameters);
+    vgiw_texts_release(&function->settings);
+    release_lists(function->secrets, function->call.secret_count);
 }
 
 static void branch_release(vgiw_branch *branch)
@@ -166,6 +220,7 @@ static void branch_release(vgiw_branch *branch)
     od_free(branch->filter);
     free_texts(branch->locations, branch->location_count);
     od_buf_release(&branch->arguments);
+    od_buf_release(&branch->format_options);
 }
 
 void vgiw_table_release(vgiw_table *table)
@@ -173,7 +228,15 @@ void vgiw_table_release(vgiw_table *table)
     od_free(table->schema);
     od_free(table->name);
     od_free(table->comment);
+    od_free(table->insert);
     od_schema_release(&table->columns);
+    od_free(table->primary_key.items);
+    for (size_t i = 0; table->unique != NULL && i < table->unique_count; i++)
+        od_free(table->unique[i].items);
+    od_free(table->unique);
+    vgiw_texts_release(&table->checks);
+    release_lists(table->required_filters, table->required_filter_count);
+    od_free(table->statistics);
     for (size_t i = 0; table->branches != NULL && i < table->branch_count; i++)
         branch_release(&table->branches[i]);
     od_free(table->branches);
@@ -187,8 +250,12 @@ od_vgiw_code od_vgiw_create(const od_vgiw_catalog *catalog, od_vgiw **out, od_vg
     od_code rc = OD_OK;
 
     *out = NULL;
-    if (catalog->name == NULL || catalog->name[0] == '\0') {
+    if (vgiw_is_absent(catalog->name)) {
         (void)od_fail(&why, OD_E_INVALID, "a catalog needs a name");
+        return vgiw_fail(err, &why);
+    }
+    if (!vgiw_is_absent(catalog->generation) && vgiw_generation(od_slice_str(catalog->generation)) == NULL) {
+        (void)od_fail(&why, OD_E_INVALID, "generation '%s' of the protocol is not spoken here", catalog->generation);
         return vgiw_fail(err, &why);
     }
     worker = od_calloc(1, sizeof *worker);
@@ -205,6 +272,9 @@ od_vgiw_code od_vgiw_create(const od_vgiw_catalog *catalog, od_vgiw **out, od_vg
         (catalog->comment != NULL && worker->comment == NULL) ||
         (catalog->secret_service != NULL && worker->secret_service == NULL))
         OD_TRY(od_fail(&why, OD_E_NO_MEMORY, "out of memory"));
+    OD_TRY(vgiw_keep(catalog->generation, &worker->generation, &why));
+    OD_TRY(vgiw_shelf_create(vgiw_rows_drop, &worker->kept, &why));
+    OD_TRY(vgiw_shares_create(&worker->shares, &why));
     OD_TRY(od_buf_printf(&worker->attach, &why, "openduck:%s", worker->name));
     if (od_vgiw_add_schema(worker, worker->default_schema, NULL, err) != OD_VGIW_OK)
         OD_TRY(od_fail(&why, OD_E_NO_MEMORY, "out of memory"));
@@ -224,6 +294,20 @@ void od_vgiw_stop(od_vgiw *worker)
     errno = before;
 }
 
+static void release_settings(const vgiw_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        vgiw_setting_release((vgiw_setting *)list->items + i);
+    od_free(list->items);
+}
+
+static void release_definitions(const vgiw_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        vgiw_definition_release((vgiw_definition *)list->items + i);
+    od_free(list->items);
+}
+
 void od_vgiw_free(od_vgiw *worker)
 {
     if (worker == NULL)
@@ -232,6 +316,8 @@ void od_vgiw_free(od_vgiw *worker)
         close(worker->stop[0]);
         close(worker->stop[1]);
     }
+    vgiw_shelf_free(worker->kept);
+    vgiw_shares_free(worker->shares);
     for (size_t i = 0; i < worker->companions.count; i++)
         vgiw_companion_release((vgiw_companion *)worker->companions.items + i);
     for (size_t i = 0; i < worker->schemas.count; i++)
@@ -244,10 +330,16 @@ void od_vgiw_free(od_vgiw *worker)
     od_free(worker->schemas.items);
     od_free(worker->functions.items);
     od_free(worker->tables.items);
+    release_settings(&worker->options);
+    release_settings(&worker->settings);
+    release_settings(&worker->secret_types);
+    release_definitions(&worker->views);
+    release_definitions(&worker->macros);
     od_buf_release(&worker->attach);
     od_free(worker->name);
     od_free(worker->comment);
     od_free(worker->default_schema);
     od_free(worker->secret_service);
+    od_free(worker->generation);
     od_free(worker);
 }

@@ -1,6 +1,5 @@
 #include "vgi/worker/encode.h"
 
-#include "arrow/schema.h"
 #include "base/alloc.h"
 
 #include "base/banned.h"
@@ -46,6 +45,15 @@ od_code vgiw_records_put(const vgiw_records *records, od_row *row, const char *n
     return OD_OK;
 }
 
+od_slice *vgiw_slices(char *const *texts, size_t count)
+{
+    od_slice *out = od_calloc(count + 1, sizeof *out);
+
+    for (size_t i = 0; out != NULL && i < count; i++)
+        out[i] = od_slice_str(texts[i]);
+    return out;
+}
+
 /* ---- catalogs ---- */
 
 static od_code put_companion(const vgiw_companion *companion, od_row *row, od_error *err)
@@ -69,7 +77,91 @@ static od_code put_companion(const vgiw_companion *companion, od_row *row, od_er
     return OD_OK;
 }
 
-od_code vgiw_put_attached(const od_vgi_dialect *dialect, const od_vgiw *worker, od_row *row, od_error *err)
+static od_code put_declared(const vgiw_setting *setting, const char *type_name, od_row *row, od_error *err)
+{
+    od_msg *type = NULL;
+    od_code rc = od_vgi_schema_write(&setting->type, &type, err);
+
+    if (rc != OD_OK)
+        return rc;
+    od_row_text(row, "name", OD_ROW_NOT_NULL, od_slice_str(setting->name));
+    od_row_text(row, "description", OD_ROW_NOT_NULL,
+                od_slice_str(setting->description != NULL ? setting->description : ""));
+    od_row_binary(row, type_name, OD_ROW_NOT_NULL, od_vgi_msg_bytes(type));
+    od_msg_unref(type);
+    return OD_OK;
+}
+
+/* The items of LIST, as the column NAME of ROW; INNER is for their making. */
+static od_code put_settings(const od_vgi_dialect *dialect, const vgiw_list *list, vgiw_record kind, const char *name,
+                            od_row *inner, od_row *row, od_error *err)
+{
+    const vgiw_setting *settings = list->items;
+    vgiw_records records = {0};
+    od_code rc = OD_OK;
+
+    for (size_t i = 0; i < list->count; i++) {
+        const vgiw_setting *setting = &settings[i];
+
+        OD_TRY(put_declared(setting, kind == VGIW_SECRET_TYPE_INFO ? "parameters_schema" : "type", inner, err));
+        if (kind != VGIW_SECRET_TYPE_INFO)
+            od_row_binary(inner, "default_value", OD_ROW_NULLABLE,
+                          setting->value.len > 0 ? od_slice_of(setting->value.data, setting->value.len)
+                                                 : (od_slice){NULL, 0});
+        if (kind == VGIW_OPTION_INFO && dialect->paths) {
+            od_row_bool(inner, "required", setting->required);
+            od_row_bool(inner, "secret", setting->secret);
+        }
+        OD_TRY(vgiw_records_add(&records, dialect, kind, inner, err));
+    }
+    OD_TRY(vgiw_records_put(&records, row, name, err));
+out:
+    vgiw_records_release(&records);
+    return rc;
+}
+
+od_code vgiw_put_catalog(const od_vgi_dialect *dialect, const od_vgiw *worker, od_row *row, od_error *err)
+{
+    od_row *inner = NULL;
+    od_code rc;
+
+    OD_TRY(od_row_create(&inner, err));
+    od_row_text(row, "name", OD_ROW_NOT_NULL, od_slice_str(worker->name));
+    OD_TRY(put_settings(dialect, &worker->options, VGIW_OPTION_INFO, "attach_option_specs", inner, row, err));
+out:
+    od_row_free(inner);
+    return rc;
+}
+
+/* The catalog's name, and what ATTACH said, come back with every call: so any process of the worker's knows them. */
+static od_code put_opaque(const od_vgiw *worker, od_slice options, od_row *row, od_error *err)
+{
+    od_buf opaque = {0};
+    od_code rc;
+
+    OD_TRY(od_buf_append(&opaque, worker->attach.data, worker->attach.len, err));
+    if (options.len > 0) {
+        OD_TRY(od_buf_append(&opaque, "", 1, err));
+        OD_TRY(od_buf_append(&opaque, options.data, options.len, err));
+    }
+    od_row_binary(row, "attach_opaque_data", OD_ROW_NOT_NULL, od_slice_of(opaque.data, opaque.len));
+out:
+    od_buf_release(&opaque);
+    return rc;
+}
+
+static bool has_statistics(const od_vgiw *worker)
+{
+    const vgiw_table *tables = worker->tables.items;
+
+    for (size_t i = 0; i < worker->tables.count; i++)
+        if (tables[i].statistics != NULL)
+            return true;
+    return false;
+}
+
+od_code vgiw_put_attached(const od_vgi_dialect *dialect, const od_vgiw *worker, od_slice options, od_row *row,
+                          od_error *err)
 {
     const vgiw_companion *companions = worker->companions.items;
     const int64_t version = 1;
@@ -83,11 +175,16 @@ od_code vgiw_put_attached(const od_vgi_dialect *dialect, const od_vgiw *worker, 
         OD_TRY(put_companion(&companions[i], inner, err));
         OD_TRY(vgiw_records_add(&records, dialect, VGIW_COMPANION_INFO, inner, err));
     }
-    od_row_binary(row, "attach_opaque_data", OD_ROW_NOT_NULL, od_slice_of(worker->attach.data, worker->attach.len));
+    OD_TRY(put_opaque(worker, options, row, err));
+    od_row_bool(row, "supports_transactions", worker->has_transactions);
+    od_row_bool(row, "supports_time_travel", worker->has_past);
+    od_row_bool(row, "supports_column_statistics", has_statistics(worker));
     od_row_bool(row, "catalog_version_frozen", true);
     od_row_int64(row, "catalog_version", OD_ROW_NOT_NULL, &version);
     od_row_bool(row, "attach_opaque_data_required", true);
     od_row_text(row, "default_schema", OD_ROW_NOT_NULL, od_slice_str(worker->default_schema));
+    OD_TRY(put_settings(dialect, &worker->settings, VGIW_SETTING_INFO, "settings", inner, row, err));
+    OD_TRY(put_settings(dialect, &worker->secret_types, VGIW_SECRET_TYPE_INFO, "secret_types", inner, row, err));
     OD_TRY(vgiw_records_put(&records, row, "attach_catalogs", err));
     od_vgi_put_text(row, "comment", worker->comment);
     if (worker->secret_service != NULL) {
@@ -109,228 +206,34 @@ void vgiw_put_schema(const od_vgi_dialect *dialect, const od_vgiw *worker, const
         od_row_binary(row, "attach_opaque_data", OD_ROW_NOT_NULL, od_slice_of(worker->attach.data, worker->attach.len));
 }
 
-/* ---- tables, functions ---- */
+/* ---- definitions ---- */
 
-static od_code put_columns(const struct ArrowSchema *schema, const char *name, bool shared, od_row *row, od_error *err)
+/* What views and macros have. */
+static void put_definition(const od_vgi_dialect *dialect, const vgiw_definition *definition, od_row *row)
 {
-    od_msg *msg;
-    od_code rc = od_vgi_schema_write(schema, &msg, err);
+    od_vgi_put_text(row, "comment", definition->comment);
+    od_row_text(row, "name", OD_ROW_NOT_NULL, od_slice_str(definition->name));
+    od_vgi_put_schema(dialect, row, "schema_path", "schema_name", definition->schema, OD_ROW_NOT_NULL);
+    od_row_text(row, "definition", OD_ROW_NOT_NULL, od_slice_str(definition->definition));
+}
 
-    if (rc != OD_OK)
-        return rc;
-    if (shared)
-        od_row_shared_binary(row, name, OD_ROW_NOT_NULL, od_vgi_msg_bytes(msg));
-    else
-        od_row_binary(row, name, OD_ROW_NOT_NULL, od_vgi_msg_bytes(msg));
-    od_msg_unref(msg);
+void vgiw_put_view(const od_vgi_dialect *dialect, const vgiw_definition *view, od_row *row)
+{
+    put_definition(dialect, view, row);
+}
+
+od_code vgiw_put_macro(const od_vgi_dialect *dialect, const vgiw_definition *macro, od_row *row, od_error *err)
+{
+    od_slice *parameters = vgiw_slices(macro->parameters, macro->parameter_count);
+
+    if (parameters == NULL)
+        return od_fail(err, OD_E_NO_MEMORY, "out of memory");
+    put_definition(dialect, macro, row);
+    od_row_symbol(row, "macro_type", OD_ROW_NOT_NULL, od_slice_str(macro->table ? "TABLE" : "SCALAR"));
+    od_row_text_list(row, "parameters", OD_ROW_NOT_NULL, parameters, macro->parameter_count);
+    if (macro->defaults.len > 0)
+        od_row_binary(row, "parameter_default_values", OD_ROW_NULLABLE,
+                      od_slice_of(macro->defaults.data, macro->defaults.len));
+    od_free(parameters);
     return OD_OK;
-}
-
-od_code vgiw_put_table(const od_vgi_dialect *dialect, const vgiw_table *table, od_row *row, od_error *err)
-{
-    int32_t *not_null = od_calloc((size_t)table->columns.n_children + 1, sizeof *not_null);
-    size_t n = 0;
-    od_code rc = OD_OK;
-
-    if (not_null == NULL)
-        return od_fail(err, OD_E_NO_MEMORY, "out of memory");
-    for (int64_t i = 0; i < table->columns.n_children; i++)
-        if (!(table->columns.children[i]->flags & ARROW_FLAG_NULLABLE))
-            not_null[n++] = (int32_t)i;
-    od_vgi_put_text(row, "comment", table->comment);
-    od_row_text(row, "name", OD_ROW_NOT_NULL, od_slice_str(table->name));
-    od_vgi_put_schema(dialect, row, "schema_path", "schema_name", table->schema, OD_ROW_NOT_NULL);
-    OD_TRY(put_columns(&table->columns, "columns", false, row, err));
-    od_row_int32_list(row, "not_null_constraints", OD_ROW_NOT_NULL, not_null, n);
-    vgiw_complete(dialect, VGIW_TABLE_INFO, row);
-out:
-    od_free(not_null);
-    return rc;
-}
-
-od_code vgiw_put_function(const od_vgi_dialect *dialect, const vgiw_function *function, od_row *row, od_error *err)
-{
-    const od_slice semantics = od_slice_str("vgi.duckdb.standard.v1");
-    struct ArrowSchema nothing = {0};
-    od_code rc;
-
-    od_vgi_put_text(row, "comment", function->comment);
-    od_row_text(row, "name", OD_ROW_NOT_NULL, od_slice_str(function->name));
-    od_vgi_put_schema(dialect, row, "schema_path", "schema_name", function->schema, OD_ROW_NOT_NULL);
-    od_row_symbol(row, "function_type", OD_ROW_NOT_NULL, od_slice_str("TABLE"));
-    OD_TRY(put_columns(&function->parameters, "arguments", dialect->paths, row, err));
-    OD_TRY(od_schema_make(&nothing, "", "+s", 0, err));
-    OD_TRY(put_columns(&nothing, "output_schema", dialect->paths, row, err));
-    od_row_symbol(row, "stability", OD_ROW_NULLABLE, od_slice_str("CONSISTENT_WITHIN_QUERY"));
-    od_row_bool(row, "projection_pushdown", function->call.projection != 0);
-    od_row_bool(row, "filter_pushdown", function->call.filters != 0);
-    if (dialect->paths && function->call.filters != 0)
-        od_row_text_list(row, "filter_semantic_profiles", OD_ROW_NOT_NULL, &semantics, 1);
-    od_row_symbol(row, "partition_kind", OD_ROW_NOT_NULL, od_slice_str("NOT_PARTITIONED"));
-    od_row_symbol(row, "order_dependent", OD_ROW_NOT_NULL, od_slice_str("NOT_ORDER_DEPENDENT"));
-    od_row_symbol(row, "distinct_dependent", OD_ROW_NOT_NULL, od_slice_str("NOT_DISTINCT_DEPENDENT"));
-    if (!dialect->paths)
-        od_row_int32(row, "max_workers", OD_ROW_NOT_NULL, 1);
-    vgiw_complete(dialect, VGIW_FUNCTION_INFO, row);
-out:
-    od_schema_release(&nothing);
-    return rc;
-}
-
-/* ---- branches ---- */
-
-enum { MAX_FILTER = 65536 };
-
-/* The filters of TABLE's branches as they are now; "" or NULL: all rows. */
-typedef struct {
-    const char **texts;
-    char **room; /* what the worker's function fills */
-} filters;
-
-static void filters_release(filters *f, size_t count)
-{
-    for (size_t i = 0; f->room != NULL && i < count; i++)
-        od_free(f->room[i]);
-    od_free((void *)f->room);
-    od_free((void *)f->texts);
-}
-
-static od_code filters_ask(const vgiw_table *table, filters *out, od_error *err)
-{
-    od_vgiw_error why = {.code = OD_VGIW_OK};
-    size_t n = table->branch_count;
-
-    out->texts = od_calloc(n, sizeof *out->texts);
-    out->room = od_calloc(n, sizeof *out->room);
-    if (out->texts == NULL || out->room == NULL)
-        return od_fail(err, OD_E_NO_MEMORY, "out of memory");
-    for (size_t i = 0; i < n; i++) {
-        out->texts[i] = table->branches[i].filter;
-        if (table->filters == NULL)
-            continue;
-        out->texts[i] = out->room[i] = od_calloc(1, MAX_FILTER);
-        if (out->room[i] == NULL)
-            return od_fail(err, OD_E_NO_MEMORY, "out of memory");
-    }
-    if (table->filters == NULL)
-        return OD_OK;
-    return vgiw_failed(err, table->filters(table->arg, out->room, MAX_FILTER, &why), &why);
-}
-
-static od_code put_locations(const vgiw_branch *branch, od_row *row, od_error *err)
-{
-    od_slice *texts = od_calloc(branch->location_count + 1, sizeof *texts);
-
-    if (texts == NULL)
-        return od_fail(err, OD_E_NO_MEMORY, "out of memory");
-    for (size_t i = 0; i < branch->location_count; i++)
-        texts[i] = od_slice_str(branch->locations[i]);
-    od_row_text_list(row, "format_locations", OD_ROW_NULLABLE, texts, branch->location_count);
-    od_free(texts);
-    return OD_OK;
-}
-
-/* No values are a stream all the same: of a batch without columns. */
-static od_code put_arguments(const od_buf *arguments, od_row *row, od_error *err)
-{
-    od_row *none = NULL;
-    od_msg *msg = NULL;
-    od_code rc = OD_OK;
-
-    if (arguments->len > 0) {
-        od_row_binary(row, "arguments", OD_ROW_NOT_NULL, od_slice_of(arguments->data, arguments->len));
-        return OD_OK;
-    }
-    OD_TRY(od_row_create(&none, err));
-    OD_TRY(od_row_finish(none, NULL, 0, &msg, err));
-    od_row_binary(row, "arguments", OD_ROW_NOT_NULL, od_vgi_msg_bytes(msg));
-out:
-    od_row_free(none);
-    od_msg_unref(msg);
-    return rc;
-}
-
-static od_code put_branch(const od_vgi_dialect *dialect, const vgiw_table *table, const vgiw_branch *branch,
-                          const char *filter, od_row *row, od_error *err)
-{
-    od_code rc = OD_OK;
-
-    if (!dialect->paths && branch->source_table == NULL && branch->format != NULL)
-        return od_fail(err, OD_E_NOT_IMPLEMENTED, "table '%s' has files, which generation 1.3 of the protocol does not",
-                       table->name);
-    od_row_text(row, "function_name", OD_ROW_NOT_NULL,
-                od_slice_str(branch->source_table == NULL && branch->format == NULL ? branch->function : ""));
-    OD_TRY(put_arguments(&branch->arguments, row, err));
-    od_vgi_put_text(row, "branch_filter", filter);
-    if (branch->source_table != NULL) {
-        od_vgi_put_text(row, "source_catalog", branch->source_catalog);
-        od_vgi_put_schema(dialect, row, "source_schema_path", "source_schema",
-                          branch->source_schema != NULL ? branch->source_schema : "main", OD_ROW_NULLABLE);
-        od_vgi_put_text(row, "source_table", branch->source_table);
-    } else if (branch->format != NULL) {
-        od_vgi_put_text(row, "format_name", branch->format);
-        OD_TRY(put_locations(branch, row, err));
-    } else if (dialect->paths && branch->function_schema != NULL) {
-        od_vgi_put_schema(dialect, row, "schema_path", "schema_name", branch->function_schema, OD_ROW_NULLABLE);
-    }
-out:
-    return rc;
-}
-
-static od_code put_extensions(const vgiw_table *table, od_row *row, od_error *err)
-{
-    od_slice *extensions = od_calloc(table->extension_count + 1, sizeof *extensions);
-
-    if (extensions == NULL)
-        return od_fail(err, OD_E_NO_MEMORY, "out of memory");
-    for (size_t i = 0; i < table->extension_count; i++)
-        extensions[i] = od_slice_str(table->extensions[i]);
-    od_row_text_list(row, "required_extensions", OD_ROW_NOT_NULL, extensions, table->extension_count);
-    od_free(extensions);
-    return OD_OK;
-}
-
-od_code vgiw_put_branches(const od_vgi_dialect *dialect, const vgiw_table *table, od_row *row, od_error *err)
-{
-    vgiw_records records = {0};
-    filters f = {0};
-    od_row *inner = NULL;
-    od_code rc;
-
-    OD_TRY(od_row_create(&inner, err));
-    OD_TRY(filters_ask(table, &f, err));
-    for (size_t i = 0; i < table->branch_count; i++) {
-        const char *filter = f.texts[i] != NULL && f.texts[i][0] != '\0' ? f.texts[i] : NULL;
-
-        OD_TRY(put_branch(dialect, table, &table->branches[i], filter, inner, err));
-        OD_TRY(vgiw_records_add(&records, dialect, VGIW_BRANCH_INFO, inner, err));
-    }
-    OD_TRY(vgiw_records_put(&records, row, "branches", err));
-    OD_TRY(put_extensions(table, row, err));
-out:
-    vgiw_records_release(&records);
-    od_row_free(inner);
-    filters_release(&f, table->branch_count);
-    return rc;
-}
-
-od_code vgiw_put_scan_function(const od_vgi_dialect *dialect, const vgiw_table *table, od_row *row, od_error *err)
-{
-    const vgiw_branch *branch = table->branches;
-    filters f = {0};
-    od_code rc;
-
-    OD_TRY(filters_ask(table, &f, err));
-    if (table->branch_count != 1 || branch->source_table != NULL || branch->format != NULL ||
-        (f.texts[0] != NULL && f.texts[0][0] != '\0'))
-        OD_TRY(od_fail(err, OD_E_NOT_IMPLEMENTED, "table '%s' is read by its branches", table->name));
-    od_row_text(row, "function_name", OD_ROW_NOT_NULL, od_slice_str(branch->function));
-    OD_TRY(put_arguments(&branch->arguments, row, err));
-    OD_TRY(put_extensions(table, row, err));
-    if (dialect->paths && branch->function_schema != NULL)
-        od_vgi_put_schema(dialect, row, "schema_path", "schema_name", branch->function_schema, OD_ROW_NULLABLE);
-    vgiw_complete(dialect, VGIW_SCAN_FUNCTION_RESULT, row);
-out:
-    filters_release(&f, table->branch_count);
-    return rc;
 }

@@ -19,6 +19,11 @@ typedef enum {
     VGIW_BIND_RESPONSE,
     VGIW_INIT_RESPONSE,
     VGIW_CARDINALITY,
+    VGIW_VIEW_INFO,
+    VGIW_MACRO_INFO,
+    VGIW_SETTING_INFO,
+    VGIW_OPTION_INFO,
+    VGIW_SECRET_TYPE_INFO,
     VGIW_RECORDS
 } vgiw_record;
 
@@ -38,11 +43,18 @@ OD_MUST_CHECK od_code vgiw_records_add(vgiw_records *records, const od_vgi_diale
 OD_MUST_CHECK od_code vgiw_records_put(const vgiw_records *records, od_row *row, const char *name, od_error *err);
 
 /* Each fills ROW, which is empty, with a record. */
-OD_MUST_CHECK od_code vgiw_put_attached(const od_vgi_dialect *dialect, const od_vgiw *worker, od_row *row,
-                                        od_error *err);
-void vgiw_put_schema(const od_vgi_dialect *dialect, const od_vgiw *worker, const vgiw_schema *schema, od_row *row);
-OD_MUST_CHECK od_code vgiw_put_table(const od_vgi_dialect *dialect, const vgiw_table *table, od_row *row,
+/* OPTIONS: those of this ATTACH, as a stream; empty: none. */
+OD_MUST_CHECK od_code vgiw_put_attached(const od_vgi_dialect *dialect, const od_vgiw *worker, od_slice options,
+                                        od_row *row, od_error *err);
+OD_MUST_CHECK od_code vgiw_put_catalog(const od_vgi_dialect *dialect, const od_vgiw *worker, od_row *row,
+                                       od_error *err);
+void vgiw_put_view(const od_vgi_dialect *dialect, const vgiw_definition *view, od_row *row);
+OD_MUST_CHECK od_code vgiw_put_macro(const od_vgi_dialect *dialect, const vgiw_definition *macro, od_row *row,
                                      od_error *err);
+void vgiw_put_schema(const od_vgi_dialect *dialect, const od_vgiw *worker, const vgiw_schema *schema, od_row *row);
+/* Called NAME, which is not its own where it is an older version. */
+OD_MUST_CHECK od_code vgiw_put_table(const od_vgi_dialect *dialect, const vgiw_table *table, const char *name,
+                                     od_row *row, od_error *err);
 OD_MUST_CHECK od_code vgiw_put_function(const od_vgi_dialect *dialect, const vgiw_function *function, od_row *row,
                                         od_error *err);
 /* The branches of TABLE, with their filters as they are now. */
@@ -51,5 +63,14 @@ OD_MUST_CHECK od_code vgiw_put_branches(const od_vgi_dialect *dialect, const vgi
 /* For clients that know no branches: the one function that TABLE is read by. OD_E_NOT_IMPLEMENTED: it takes more than that. */
 OD_MUST_CHECK od_code vgiw_put_scan_function(const od_vgi_dialect *dialect, const vgiw_table *table, od_row *row,
                                              od_error *err);
+/* The function that rows go to which are written to TABLE. */
+OD_MUST_CHECK od_code vgiw_put_insert_function(const od_vgi_dialect *dialect, const vgiw_table *table, od_row *row,
+                                               od_error *err);
+
+/* Texts as slices, to be freed; NULL: no memory. */
+od_slice *vgiw_slices(char *const *texts, size_t count);
+/* Statistics of COLUMNS, one of each in their order, as a stream; what says nothing is left out. */
+OD_MUST_CHECK od_code vgiw_write_statistics(const struct ArrowSchema *columns, const od_vgiw_statistics *statistics,
+                                            od_msg **out, od_error *err);
 
 #endif

@@ -176,6 +176,51 @@ static const field cardinality[] = {
     {"max", "l", MAY_BE_NULL},
 };
 
+static const field view_info[] = {
+    {"comment", "u", MAY_BE_NULL},
+    {"tags", "{!uu", 0},
+    {"name", "u", 0},
+    {"schema_name", "u", ONLY_OLDER},
+    {"schema_path", "[u", ONLY_NEWER},
+    {"definition", "u", 0},
+    {"column_comments", "{!uu", 0},
+};
+
+static const field macro_info[] = {
+    {"comment", "u", MAY_BE_NULL},
+    {"tags", "{!uu", 0},
+    {"name", "u", 0},
+    {"schema_name", "u", ONLY_OLDER},
+    {"schema_path", "[u", ONLY_NEWER},
+    {"macro_type", "<su", 0},
+    {"parameters", "[u", 0},
+    {"parameter_default_values", "z", NULL_IF_NEWER},
+    {"definition", "u", 0},
+    {"arguments_schema", "z", NULL_IF_NEWER},
+};
+
+static const field setting_info[] = {
+    {"name", "u", 0},
+    {"description", "u", 0},
+    {"type", "z", 0},
+    {"default_value", "z", MAY_BE_NULL},
+};
+
+static const field option_info[] = {
+    {"name", "u", 0},
+    {"description", "u", 0},
+    {"type", "z", 0},
+    {"default_value", "z", MAY_BE_NULL},
+    {"required", "b", ONLY_NEWER},
+    {"secret", "b", ONLY_NEWER},
+};
+
+static const field secret_type_info[] = {
+    {"name", "u", 0},
+    {"description", "u", 0},
+    {"parameters_schema", "z", 0},
+};
+
 #define TABLE(fields)                                \
     {                                                \
         fields, sizeof(fields) / sizeof((fields)[0]) \
@@ -197,6 +242,11 @@ static const struct {
     [VGIW_BIND_RESPONSE] = TABLE(bind_response),
     [VGIW_INIT_RESPONSE] = TABLE(init_response),
     [VGIW_CARDINALITY] = TABLE(cardinality),
+    [VGIW_VIEW_INFO] = TABLE(view_info),
+    [VGIW_MACRO_INFO] = TABLE(macro_info),
+    [VGIW_SETTING_INFO] = TABLE(setting_info),
+    [VGIW_OPTION_INFO] = TABLE(option_info),
+    [VGIW_SECRET_TYPE_INFO] = TABLE(secret_type_info),
 };
 
 void vgiw_complete(const od_vgi_dialect *dialect, vgiw_record kind, od_row *row)

@@ -24,7 +24,7 @@ enum { REQUEST_MS = 30000, ANSWER_MS = 60000, IDLE_MS = 60000, READ_SIZE = 65536
 
 typedef struct {
     const od_vgiw *worker;
-    vgiw_scans *scans;
+    vgiw_shelf *scans;
     od_secret token;
     const char *address;
 } site;
@@ -66,11 +66,6 @@ static void answer_unary(const exchange *x, const vgiw_meta *meta, const od_reco
     od_msg *msg;
     bool failed;
 
-    if (vgiw_method_find(x->method) == NULL) {
-        (void)od_fail(&why, OD_E_NOT_IMPLEMENTED, "there is no such method");
-        refuse(x, 404, &why, vgiw_kind_method);
-        return;
-    }
     if (vgiw_answer(x->site->worker, meta, request, &failed, &msg, &why) != OD_OK) {
         fail(x, &why);
         return;
@@ -89,12 +84,12 @@ static void answer_init(const exchange *x, const vgiw_call *call)
         fail(x, &why);
 }
 
-static void answer_exchange(const exchange *x, const vgiw_meta *meta)
+static void answer_exchange(const exchange *x, const vgiw_meta *meta, od_record *request)
 {
+    const od_slice state = od_slice_of(meta->state.data, meta->state.len);
     od_error why = {.code = OD_OK};
 
-    if (vgiw_scans_next(x->site->scans, od_slice_of(meta->state.data, meta->state.len), &x->response->body, &why) !=
-        OD_OK)
+    if (vgiw_scans_next(x->site->scans, state, request, &x->response->body, &why) != OD_OK)
         fail(x, &why);
 }
 
@@ -104,17 +99,26 @@ static bool is(od_slice text, const char *what)
 }
 
 /* META and REQUEST are the body's. */
-static void answer(const exchange *x, vgiw_meta *meta, const od_record *request)
+static void answer(const exchange *x, vgiw_meta *meta, od_record *request)
 {
     vgiw_call call = {.worker = x->site->worker, .request = request};
     const char *kind;
     od_error why = {.code = OD_OK};
 
     if (is(x->method, "init/exchange")) {
-        answer_exchange(x, meta);
+        answer_exchange(x, meta, request);
         return;
     }
-    if (vgiw_dialect_of(meta, &call.dialect, &kind, &why) != OD_OK) {
+    if (!is(x->method, "init/init") && vgiw_method_find(x->method) == NULL) {
+        (void)od_fail(&why, OD_E_NOT_IMPLEMENTED, "there is no such method");
+        refuse(x, 404, &why, vgiw_kind_method);
+        return;
+    }
+    if (vgiw_check_request(request, &why) != OD_OK) {
+        refuse(x, 400, &why, NULL);
+        return;
+    }
+    if (vgiw_dialect_of(x->site->worker, meta, &call.dialect, &kind, &why) != OD_OK) {
         refuse(x, 400, &why, kind);
         return;
     }
@@ -239,12 +243,15 @@ static void call_method(void *arg, const od_http_request *request, od_http_respo
 
 static void tell_health(void *arg, const od_http_request *request, od_http_response *response)
 {
-    (void)arg;
+    const site *s = arg;
+    const char *protocol =
+        vgiw_is_absent(s->worker->generation) || strcmp(s->worker->generation, "1.3") != 0 ? "vgi.v2" : "VgiProtocol";
+
     (void)request;
     response->content_type = "application/json";
     if (!put_abilities(response) ||
-        od_buf_printf(&response->body, NULL,
-                      "{\"status\":\"ok\",\"server_id\":\"openduck\",\"protocol\":\"vgi.v2\"}\n") != OD_OK)
+        od_buf_printf(&response->body, NULL, "{\"status\":\"ok\",\"server_id\":\"openduck\",\"protocol\":\"%s\"}\n",
+                      protocol) != OD_OK)
         response->status = 500;
 }
 
@@ -404,7 +411,7 @@ od_vgiw_code od_vgiw_serve_http(od_vgiw *worker, const char *address, const od_v
         o->ready(o->arg, location);
     rc = vgiw_connections_run(&connections, &why);
 out:
-    vgiw_scans_free(s.scans);
+    vgiw_shelf_free(s.scans);
     od_secret_release(&s.token);
     return rc == OD_OK ? OD_VGIW_OK : vgiw_fail(err, &why);
 }

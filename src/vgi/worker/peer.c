@@ -245,11 +245,25 @@ out:
     return rc;
 }
 
+/* What is behind the head of M; a batch becomes ROWS. */
+static od_code feed(vgiw_peer *peer, const message *m, struct ArrowArray *rows, od_error *err)
+{
+    od_msg *msg = NULL;
+    od_code rc;
+
+    OD_TRY(read_message(peer, m->head.body_len, &msg, err));
+    OD_TRY(od_ipc_reader_feed(peer->reader, od_slice_of(od_msg_data(msg), od_msg_len(msg)), msg, err));
+    if (m->head.type == OD_IPC_BATCH)
+        OD_TRY(od_ipc_reader_next_array(peer->reader, msg, rows, err));
+out:
+    od_msg_unref(msg);
+    return rc;
+}
+
 /* One message of a request after its schema. */
 static od_code take(vgiw_peer *peer, const message *m, vgiw_meta *meta, od_record **record, od_error *err)
 {
     struct ArrowArray array = {0};
-    od_msg *msg = NULL;
     od_code rc = OD_OK;
 
     if (m->head.type != OD_IPC_BATCH && m->head.type != OD_IPC_DICTIONARY)
@@ -258,14 +272,10 @@ static od_code take(vgiw_peer *peer, const message *m, vgiw_meta *meta, od_recor
         return od_fail(err, OD_E_CORRUPT, "a request has more than one batch");
     if (m->head.type == OD_IPC_BATCH)
         OD_TRY(read_meta(peer, meta, err));
-    OD_TRY(read_message(peer, m->head.body_len, &msg, err));
-    OD_TRY(od_ipc_reader_feed(peer->reader, od_slice_of(od_msg_data(msg), od_msg_len(msg)), msg, err));
-    if (m->head.type == OD_IPC_BATCH) {
-        OD_TRY(od_ipc_reader_next_array(peer->reader, msg, &array, err));
+    OD_TRY(feed(peer, m, &array, err));
+    if (m->head.type == OD_IPC_BATCH)
         OD_TRY(od_record_wrap(od_ipc_reader_schema(peer->reader), &array, record, err));
-    }
 out:
-    od_msg_unref(msg);
     return rc;
 }
 
@@ -288,8 +298,6 @@ od_code vgiw_peer_request(vgiw_peer *peer, vgiw_meta *meta, od_record **out, od_
     }
     if (record == NULL)
         OD_TRY(od_fail(err, OD_E_CORRUPT, "a request has no batch"));
-    if (od_record_schema(record)->n_children > 0 && od_record_rows(record) != 1)
-        OD_TRY(od_fail(err, OD_E_CORRUPT, "a request has %lld rows", (long long)od_record_rows(record)));
     *out = record;
     record = NULL;
 out:
@@ -297,25 +305,47 @@ out:
     return rc;
 }
 
-od_code vgiw_peer_begin_ticks(vgiw_peer *peer, od_error *err)
+od_code vgiw_check_request(const od_record *request, od_error *err)
+{
+    if (od_record_schema(request)->n_children > 0 && od_record_rows(request) != 1)
+        return od_fail(err, OD_E_CORRUPT, "a request has %lld rows", (long long)od_record_rows(request));
+    return OD_OK;
+}
+
+od_code vgiw_peer_begin_input(vgiw_peer *peer, od_error *err)
 {
     return begin(peer, NULL, err);
 }
 
-od_code vgiw_peer_tick(vgiw_peer *peer, bool *more, bool *cancel, od_error *err)
+const struct ArrowSchema *vgiw_peer_input_schema(const vgiw_peer *peer)
+{
+    return od_ipc_reader_schema(peer->reader);
+}
+
+od_code vgiw_peer_input(vgiw_peer *peer, struct ArrowArray *rows, bool *more, bool *cancel, od_error *err)
 {
     message m;
     od_code rc;
 
     *more = *cancel = false;
-    OD_TRY(read_head(peer, false, &m, err));
-    if (m.end)
-        return OD_OK;
-    if (m.head.type != OD_IPC_BATCH)
-        return od_fail(err, OD_E_CORRUPT, "the input of a scan has a message of another type");
+    if (rows != NULL)
+        *rows = (struct ArrowArray){0};
+    for (;;) {
+        OD_TRY(read_head(peer, false, &m, err));
+        if (m.end)
+            return OD_OK;
+        if (m.head.type != OD_IPC_BATCH && (m.head.type != OD_IPC_DICTIONARY || rows == NULL))
+            return od_fail(err, OD_E_CORRUPT, "the input of a scan has a message of another type");
+        if (m.head.type == OD_IPC_BATCH)
+            *cancel = od_ipc_reader_pair(peer->reader, "vgi_rpc.cancel").data != NULL;
+        if (rows == NULL)
+            OD_TRY(skip_body(peer, m.head.body_len, err));
+        else
+            OD_TRY(feed(peer, &m, rows, err));
+        if (m.head.type == OD_IPC_BATCH)
+            break;
+    }
     *more = true;
-    *cancel = od_ipc_reader_pair(peer->reader, "vgi_rpc.cancel").data != NULL;
-    OD_TRY(skip_body(peer, m.head.body_len, err));
 out:
     return rc;
 }

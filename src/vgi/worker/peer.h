@@ -38,10 +38,15 @@ void vgiw_meta_release(vgiw_meta *meta);
  *   OD_E_CONNECTION_LOST  within one     OD_E_CORRUPT, OD_E_TOO_LARGE, OD_E_NOT_IMPLEMENTED  it cannot be read: the place is lost */
 OD_MUST_CHECK od_code vgiw_peer_request(vgiw_peer *peer, vgiw_meta *meta, od_record **out, od_error *err);
 
-/* The input of a scan: a stream of batches without columns. */
-OD_MUST_CHECK od_code vgiw_peer_begin_ticks(vgiw_peer *peer, od_error *err);
-/* *more false: the stream has ended. META is filled. */
-OD_MUST_CHECK od_code vgiw_peer_tick(vgiw_peer *peer, bool *more, bool *cancel, od_error *err);
+/* Whether REQUEST has one row, or no column. OD_E_CORRUPT */
+OD_MUST_CHECK od_code vgiw_check_request(const od_record *request, od_error *err);
+
+/* The input of a scan: a stream of batches, without columns where no rows go in. */
+OD_MUST_CHECK od_code vgiw_peer_begin_input(vgiw_peer *peer, od_error *err);
+const struct ArrowSchema *vgiw_peer_input_schema(const vgiw_peer *peer); /* of the stream that was begun last */
+/* The next batch, as ROWS, which are the caller's; NULL: they are passed over. *more false: the stream has ended. */
+OD_MUST_CHECK od_code vgiw_peer_input(vgiw_peer *peer, struct ArrowArray *rows, bool *more, bool *cancel,
+                                      od_error *err);
 
 /* OD_E_IO, OD_E_CONNECTION_LOST */
 OD_MUST_CHECK od_code vgiw_peer_write(vgiw_peer *peer, od_slice bytes, od_error *err);

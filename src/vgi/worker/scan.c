@@ -13,6 +13,7 @@ typedef struct {
     od_ipc_writer *writer;
     unsigned begin; /* OD_IPC_PART_SCHEMA until it is written */
     bool over;
+    bool ended; /* no more rows go in, as is right */
 } output;
 
 static od_code flush(output *o, unsigned parts, od_error *err)
@@ -44,15 +45,17 @@ out:
     return rc;
 }
 
-/* One batch, or the end. */
-static od_code give(output *o, od_error *err)
+/* One batch, for IN if rows go in, or the end. */
+static od_code give(output *o, struct ArrowArray *in, od_error *err)
 {
-    struct ArrowArray array;
+    struct ArrowArray array = {0};
     od_error why = {.code = OD_OK};
-    od_code rc = vgiw_rows_next(o->rows, &array, &why);
+    bool again = false;
+    od_code rc = vgiw_rows_take(o->rows) ? vgiw_rows_put(o->rows, in, &array, &again, &why)
+                                         : vgiw_rows_next(o->rows, &array, &why);
 
     if (rc == OD_OK && array.release != NULL) {
-        rc = od_ipc_writer_add(o->writer, &array, &why);
+        rc = od_ipc_writer_add_with(o->writer, &array, &vgiw_more_pair, again ? 1 : 0, &why);
         if (rc == OD_OK)
             return flush(o, 0, err);
     }
@@ -60,29 +63,43 @@ static od_code give(output *o, od_error *err)
     return rc == OD_OK ? flush(o, OD_IPC_PART_END, err) : complain(o, &why, err);
 }
 
+/* Answers one batch of the input. */
+static od_code answer(output *o, struct ArrowArray *in, bool cancel, od_error *err)
+{
+    if (o->over)
+        return OD_OK;
+    if (!cancel)
+        return give(o, in, err);
+    o->over = true;
+    return flush(o, OD_IPC_PART_END, err);
+}
+
 /* Reads the input to its end; answers until the output has ended. */
 static od_code pump(output *o, od_error *err)
 {
-    bool more, cancel;
+    bool takes = vgiw_rows_take(o->rows), more = true, cancel;
+    struct ArrowArray in = {0};
+    od_error why = {.code = OD_OK};
     od_code rc;
 
-    OD_TRY(vgiw_peer_begin_ticks(o->peer, err));
-    for (;;) {
-        OD_TRY(vgiw_peer_tick(o->peer, &more, &cancel, err));
-        if (!more)
-            break;
-        if (o->over)
-            continue;
-        if (cancel) {
-            o->over = true;
-            OD_TRY(flush(o, OD_IPC_PART_END, err));
-        } else {
-            OD_TRY(give(o, err));
-        }
+    OD_TRY(vgiw_peer_begin_input(o->peer, err));
+    if (takes && vgiw_rows_check(o->rows, vgiw_peer_input_schema(o->peer), &why) != OD_OK) {
+        o->over = true;
+        OD_TRY(complain(o, &why, err));
+    }
+    while (more) {
+        OD_TRY(vgiw_peer_input(o->peer, takes ? &in : NULL, &more, &cancel, err));
+        if (more)
+            OD_TRY(answer(o, &in, cancel, err));
+        if (in.release != NULL)
+            in.release(&in);
     }
     if (!o->over)
         OD_TRY(flush(o, OD_IPC_PART_END, err));
+    o->ended = why.code == OD_OK;
 out:
+    if (in.release != NULL)
+        in.release(&in);
     return rc;
 }
 
@@ -97,9 +114,9 @@ static od_code refuse(vgiw_peer *peer, const od_vgi_dialect *dialect, const od_e
     OD_TRY(vgiw_peer_write(peer, od_vgi_msg_bytes(msg), err));
     if (!dialect->reads_after_failure)
         goto out;
-    OD_TRY(vgiw_peer_begin_ticks(peer, err));
+    OD_TRY(vgiw_peer_begin_input(peer, err));
     while (more)
-        OD_TRY(vgiw_peer_tick(peer, &more, &cancel, err));
+        OD_TRY(vgiw_peer_input(peer, NULL, &more, &cancel, err));
 out:
     od_msg_unref(msg);
     return rc;
@@ -117,7 +134,7 @@ od_code vgiw_scan(const od_vgiw *worker, vgiw_peer *peer, const od_vgi_dialect *
     if (rc == OD_OK)
         rc = od_ipc_writer_create(vgiw_rows_schema(o.rows), &o.writer, &why);
     if (rc == OD_OK)
-        rc = vgiw_header(dialect, &header, &why);
+        rc = vgiw_header(dialect, o.rows, &header, &why);
     if (rc != OD_OK) {
         rc = refuse(peer, dialect, &why, err);
         goto out;
@@ -126,7 +143,10 @@ od_code vgiw_scan(const od_vgiw *worker, vgiw_peer *peer, const od_vgi_dialect *
     OD_TRY(pump(&o, err));
 out:
     od_ipc_writer_free(o.writer);
-    vgiw_rows_close(o.rows);
+    if (o.ended)
+        vgiw_rows_end(worker, o.rows);
+    else
+        vgiw_rows_close(o.rows);
     od_msg_unref(header);
     return rc;
 }

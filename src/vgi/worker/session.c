@@ -24,7 +24,7 @@ static od_code answer_init(const od_vgiw *worker, vgiw_peer *peer, const vgiw_me
     const char *kind;
     od_error why = {.code = OD_OK};
 
-    if (vgiw_dialect_of(meta, &dialect, &kind, &why) != OD_OK)
+    if (vgiw_dialect_of(worker, meta, &dialect, &kind, &why) != OD_OK)
         return refuse(peer, &why, kind, err);
     return vgiw_scan(worker, peer, dialect, request, err);
 }
@@ -54,6 +54,10 @@ static od_code serve_one(const od_vgiw *worker, vgiw_peer *peer, bool *more, od_
     od_code rc = vgiw_peer_request(peer, &meta, &request, &why);
 
     *more = rc == OD_OK && request != NULL;
+    if (*more && vgiw_check_request(request, &why) != OD_OK) {
+        rc = why.code;
+        *more = false;
+    }
     if (*more)
         rc = answer(worker, peer, &meta, request, err);
     else if (rc != OD_OK && rc != OD_E_CONNECTION_LOST && rc != OD_E_IO)

@@ -6,101 +6,11 @@
 #include <unistd.h>
 
 #include "arrow/schema.h"
-#include "support/numbers_worker.h"
+#include "support/worker_world.h"
 #include "unit/base/check.h"
 #include "vgi/client/bound.h"
 #include "vgi/worker/http_scan.h"
 #include "vgi/worker/worker_internal.h"
-
-typedef struct {
-    numbers_state state;
-    od_vgiw *worker;
-    bool http;
-    char folder[64], path[96], location[320];
-    pthread_mutex_t lock;
-    pthread_cond_t ready;
-    pthread_t thread;
-    od_vgi *vgi;
-    od_vgi_attached attached;
-    od_vgi_context context;
-} world;
-
-static void tell_ready(void *arg, const char *location)
-{
-    world *w = arg;
-
-    pthread_mutex_lock(&w->lock);
-    snprintf(w->location, sizeof w->location, "%s", location);
-    pthread_cond_signal(&w->ready);
-    pthread_mutex_unlock(&w->lock);
-}
-
-static void *serve(void *arg)
-{
-    world *w = arg;
-    const od_vgiw_listen listen = {.ready = tell_ready, .arg = w};
-    od_vgiw_error err = {.message = ""};
-    od_vgiw_code code = w->http ? od_vgiw_serve_http(w->worker, "127.0.0.1:0", &listen, &err)
-                                : od_vgiw_serve_unix(w->worker, w->path, &listen, &err);
-
-    if (code != OD_VGIW_OK)
-        fprintf(stderr, "%s\n", err.message);
-    return code == OD_VGIW_OK ? arg : NULL;
-}
-
-/* A client that is attached, and speaks DIALECT. */
-static void begin(world *w, bool http, const od_vgi_dialect *dialect)
-{
-    *w = (world){.http = http};
-    snprintf(w->folder, sizeof w->folder, "/tmp/openduck-worker-XXXXXX");
-    assert_non_null(mkdtemp(w->folder));
-    snprintf(w->path, sizeof w->path, "%s/socket", w->folder);
-    w->worker = numbers_worker(&w->state);
-    pthread_mutex_init(&w->lock, NULL);
-    pthread_cond_init(&w->ready, NULL);
-    assert_int_equal(pthread_create(&w->thread, NULL, serve, w), 0);
-    pthread_mutex_lock(&w->lock);
-    while (w->location[0] == '\0')
-        pthread_cond_wait(&w->ready, &w->lock);
-    pthread_mutex_unlock(&w->lock);
-    const od_vgi_options options = {.location = w->location};
-    assert_int_equal(od_vgi_open(&options, &w->vgi, NULL), OD_OK);
-    atomic_store(&w->vgi->dialect, dialect);
-    const od_vgi_attach attach = {.name = "HOT"};
-    assert_int_equal(od_vgi_attach_catalog(w->vgi, (od_vgi_interrupt){0}, &attach, &w->attached, NULL), OD_OK);
-    w->context.attach = w->attached.opaque;
-}
-
-static void end(world *w)
-{
-    void *result;
-
-    assert_int_equal(od_vgi_detach_catalog(w->vgi, &w->context, NULL), OD_OK);
-    od_vgi_answer_free(w->attached.answer);
-    od_vgi_unref(w->vgi);
-    od_vgiw_stop(w->worker);
-    assert_int_equal(pthread_join(w->thread, &result), 0);
-    assert_ptr_equal(result, w);
-    od_vgiw_free(w->worker);
-    assert_int_equal(w->state.opened, w->state.closed);
-    assert_int_not_equal(access(w->path, F_OK), 0);
-    assert_int_equal(rmdir(w->folder), 0);
-    pthread_mutex_destroy(&w->lock);
-    pthread_cond_destroy(&w->ready);
-}
-
-static void each_way(void (*check)(world *w))
-{
-    for (int http = 0; http < 2; http++) {
-        for (size_t i = 0; i < OD_VGI_DIALECTS; i++) {
-            world w;
-
-            begin(&w, http == 1, &od_vgi_dialects[i]);
-            check(&w);
-            end(&w);
-        }
-    }
-}
 
 static bool is(od_slice text, const char *what)
 {
@@ -157,7 +67,7 @@ static void check_catalog(world *w)
 static void test_the_catalog_is_told(void **state)
 {
     (void)state;
-    each_way(check_catalog);
+    world_each_way(check_catalog);
 }
 
 /* ---- rows ---- */
@@ -263,7 +173,7 @@ static void check_rows(world *w)
 static void test_rows_come_as_they_are_asked_for(void **state)
 {
     (void)state;
-    each_way(check_rows);
+    world_each_way(check_rows);
 }
 
 static void check_bad_bind(world *w)
@@ -290,7 +200,7 @@ static void check_bad_bind(world *w)
 static void test_what_cannot_be_bound_is_told(void **state)
 {
     (void)state;
-    each_way(check_bad_bind);
+    world_each_way(check_bad_bind);
 }
 
 /* ---- filters ---- */
@@ -328,7 +238,7 @@ static void check_filters(world *w)
 static void test_filters_become_sql(void **state)
 {
     (void)state;
-    each_way(check_filters);
+    world_each_way(check_filters);
 }
 
 /* ---- what is added ---- */
@@ -420,21 +330,21 @@ static void test_a_batch_over_http_can_be_asked_for_again(void **state)
     od_vgi_bound *bound;
     od_slice cursor;
     char kept[64];
-    vgiw_scans *scans;
+    vgiw_shelf *scans;
     world w;
 
     (void)state;
-    begin(&w, true, &od_vgi_dialects[0]);
+    world_begin(&w, true, &od_vgi_dialects[0]);
     od_record *request = init_request(&w, &bound);
-    const vgiw_call call = {w.worker, &od_vgi_dialects[0], request, NULL};
+    const vgiw_call call = {.worker = w.worker, .dialect = &od_vgi_dialects[0], .request = request};
     assert_int_equal(vgiw_scans_create(&scans, NULL), OD_OK);
     assert_int_equal(vgiw_scans_begin(scans, &call, &answer, NULL), OD_OK);
     cursor = cursor_in(&answer);
     memcpy(kept, cursor.data, cursor.len);
     cursor.data = (const uint8_t *)kept;
     answer.len = 0;
-    assert_int_equal(vgiw_scans_next(scans, cursor, &answer, NULL), OD_OK);
-    assert_int_equal(vgiw_scans_next(scans, cursor, &again, NULL), OD_OK);
+    assert_int_equal(vgiw_scans_next(scans, cursor, NULL, &answer, NULL), OD_OK);
+    assert_int_equal(vgiw_scans_next(scans, cursor, NULL, &again, NULL), OD_OK);
     assert_int_equal(answer.len, again.len);
     assert_memory_equal(answer.data, again.data, answer.len);
     /* One that was answered long ago, and one that never was. */
@@ -443,17 +353,17 @@ static void test_a_batch_over_http_can_be_asked_for_again(void **state)
     answer.len = 0;
     char next[64];
     memcpy(next, later.data, later.len);
-    assert_int_equal(vgiw_scans_next(scans, od_slice_of(next, later.len), &answer, NULL), OD_OK);
-    assert_int_equal(vgiw_scans_next(scans, cursor, &again, NULL), OD_E_NOT_FOUND);
+    assert_int_equal(vgiw_scans_next(scans, od_slice_of(next, later.len), NULL, &answer, NULL), OD_OK);
+    assert_int_equal(vgiw_scans_next(scans, cursor, NULL, &again, NULL), OD_E_NOT_FOUND);
     kept[0] = kept[0] == '0' ? '1' : '0';
-    assert_int_equal(vgiw_scans_next(scans, cursor, &again, NULL), OD_E_NOT_FOUND);
-    assert_int_equal(vgiw_scans_next(scans, od_slice_str("short"), &again, NULL), OD_E_NOT_FOUND);
-    vgiw_scans_free(scans);
+    assert_int_equal(vgiw_scans_next(scans, cursor, NULL, &again, NULL), OD_E_NOT_FOUND);
+    assert_int_equal(vgiw_scans_next(scans, od_slice_str("short"), NULL, &again, NULL), OD_E_NOT_FOUND);
+    vgiw_shelf_free(scans);
     od_record_free(request);
     od_vgi_bound_free(bound);
     od_buf_release(&answer);
     od_buf_release(&again);
-    end(&w);
+    world_end(&w);
 }
 
 int main(int argc, char **argv)
