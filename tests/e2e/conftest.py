@@ -18,15 +18,16 @@ def nothing_preloaded(monkeypatch):
         monkeypatch.setenv(name, server[name])
 
 
-@pytest.fixture(scope="session", params=vgi_worker.GENERATIONS)
+@pytest.fixture(scope="session", params=vgi_worker.KINDS, ids=vgi_worker.IDS)
 def fixtures(request):
-    """A VGI worker of the public SDK with its fixtures."""
-    with vgi_worker.VgiWorker(request.param) as started:
+    """A VGI worker with the catalog of the public SDK's fixtures: theirs, or ours."""
+    peer, generation = request.param
+    with vgi_worker.VgiWorker(generation, peer=peer) as started:
         yield started
 
 
 @pytest.fixture
 def ex(con, fixtures):
-    """A test's own `con` with the SDK's catalog as `ex`."""
+    """A test's own `con` with that catalog as `ex`."""
     vgi_catalogs.attach(con, fixtures.location, name="example")
     return con

@@ -1,5 +1,7 @@
 """What a VGI worker declares (options, settings, types of secrets), versions of its tables, and row ids."""
 
+import contextlib
+
 import duckdb
 import pytest
 import vgi_catalogs
@@ -16,9 +18,9 @@ def con():
     con.close()
 
 
-@pytest.mark.parametrize("generation", vgi_worker.GENERATIONS)
-def test_options_that_the_worker_declares_are_cast_and_sent(con, generation):
-    with vgi_worker.VgiWorker(generation, module="attach_options") as worker:
+@pytest.mark.parametrize(("peer", "generation"), vgi_worker.KINDS, ids=vgi_worker.IDS)
+def test_options_that_the_worker_declares_are_cast_and_sent(con, peer, generation):
+    with vgi_worker.VgiWorker(generation, module="attach_options", peer=peer) as worker:
         place = "(TYPE vgi, LOCATION '%s'" % worker.location
         con.execute(
             "ATTACH 'attach_options' AS a %s, opt_bool false, OPT_INT64 7, opt_string 'x', opt_date '2024-02-29', "
@@ -34,10 +36,20 @@ def test_options_that_the_worker_declares_are_cast_and_sent(con, generation):
         refused(con, "ATTACH 'attach_options' AS c %s, shiny 1)" % place, 'Unknown ATTACH option "shiny"')
         refused(con, "ATTACH 'attach_options' AS c %s, opt_int8 1000)" % place, '"opt_int8" for VGI catalog')
         if generation == "2.2":
-            name = "attach_options_required"
-            refused(con, "ATTACH '%s' AS c %s)" % (name, place), "api_key")
-            con.execute("ATTACH '%s' AS c %s, api_key 'hushhush')" % (name, place))
-            assert "hushhush" not in str(rows(con, "FROM duckdb_databases()"))
+            check_required_options(con, peer, worker)
+
+
+def check_required_options(con, peer, worker):
+    """The SDK's worker has both catalogs, one of ours has one."""
+    name = "attach_options_required"
+    with contextlib.ExitStack() as stack:
+        if peer == "c":
+            worker = stack.enter_context(vgi_worker.VgiWorker("2.2", module=name, peer=peer))
+        place = "(TYPE vgi, LOCATION '%s'" % worker.location
+        refused(con, "ATTACH '%s' AS c %s)" % (name, place), "api_key")
+        con.execute("ATTACH '%s' AS c %s, api_key 'hushhush')" % (name, place))
+        assert "hushhush" not in str(rows(con, "FROM duckdb_databases()"))
+        con.execute("DETACH c")
 
 
 def test_settings_that_the_worker_declares_are_set_and_sent(ex):
@@ -109,6 +121,18 @@ def test_a_table_is_read_as_of_a_version(ex):
     # Told to the function itself, with a condition.
     assert one(ex, "SELECT count(*) FROM ex.data.tt_pushdown_fn AT (VERSION => 1)") >= 1
     assert one(ex, "SELECT count(*) FROM ex.data.tt_pushdown_cols AT (VERSION => 1)") >= 1
+
+
+def test_a_table_has_the_constraints_and_the_comment_of_its_worker(con):
+    for generation in vgi_worker.GENERATIONS:
+        with vgi_worker.VgiWorker(generation, peer="c") as worker:
+            attach(con, worker.location, name="example")
+            sql = "SELECT comment, estimated_size FROM duckdb_tables() WHERE database_name = 'ex' AND table_name = '%s'"
+            assert rows(con, sql % "departments") == [("who works where", 4)]
+            sql = "SELECT constraint_type FROM duckdb_constraints() WHERE database_name = 'ex' AND table_name = '%s'"
+            assert {row[0] for row in rows(con, sql % "departments")} >= {"PRIMARY KEY", "UNIQUE", "NOT NULL"}
+            assert rows(con, sql % "colors") == []
+            con.execute("DETACH ex")
 
 
 def test_row_ids_are_the_workers(ex):

@@ -95,8 +95,9 @@ def test_views_and_macros_are_the_workers(ex):
     assert {"sequence", "multiply", "echo", "vgi_multiply", "vgi_range_table"} <= listed
 
 
-def test_functions_are_called_over_http(con):
-    with vgi_worker.VgiWorker("2.2", "http") as far:
+@pytest.mark.parametrize(("peer", "generation"), [("sdk", "2.2"), ("c", "2.2"), ("c", "1.3")])
+def test_functions_are_called_over_http(con, peer, generation):
+    with vgi_worker.VgiWorker(generation, "http", peer=peer) as far:
         attach(con, far.location, name="example")
         assert one(con, "SELECT count(*) FROM ex.sequence(5000)") == 5000
         assert one(con, "SELECT sum(ex.multiply(range, 2)) FROM range(5000)") == 4999 * 5000

@@ -32,10 +32,10 @@ def taken(worker):
     return [row for call in worker.told("insert") for row in call["rows"]]
 
 
-@pytest.mark.parametrize("generation", vgi_worker.GENERATIONS)
-def test_rows_go_to_a_writable_table_by_http(con, generation):
-    """A scan of that worker's has no end there: it does not keep its place between two requests."""
-    with vgi_worker.VgiWorker(generation, "http", module="simple_writable") as far:
+@pytest.mark.parametrize(("peer", "generation"), vgi_worker.KINDS, ids=vgi_worker.IDS)
+def test_rows_go_to_a_writable_table_by_http(con, peer, generation):
+    """A scan of the SDK's has no end there: it does not keep its place between two requests."""
+    with vgi_worker.VgiWorker(generation, "http", module="simple_writable", peer=peer) as far:
         attach(con, far.location, alias="w", name="simple_writable")
         assert rows(con, "INSERT INTO w.items VALUES (1, 'one', 10), (2, NULL, NULL)") == [(2,)]
         assert rows(con, "INSERT INTO w.items (qty, id) SELECT range * 2, range FROM range(100, 5100)") == [(5000,)]
@@ -44,9 +44,9 @@ def test_rows_go_to_a_writable_table_by_http(con, generation):
         refused(con, "INSERT INTO w.items VALUES (1, 'x', 1) RETURNING id", "does not support RETURNING")
 
 
-@pytest.mark.parametrize("generation", vgi_worker.GENERATIONS)
-def test_rows_go_into_a_writable_table(con, generation):
-    with vgi_worker.VgiWorker(generation, module="simple_writable") as far:
+@pytest.mark.parametrize(("peer", "generation"), vgi_worker.KINDS, ids=vgi_worker.IDS)
+def test_rows_go_into_a_writable_table(con, peer, generation):
+    with vgi_worker.VgiWorker(generation, module="simple_writable", peer=peer) as far:
         attach(con, far.location, alias="w", name="simple_writable")
         assert rows(con, "INSERT INTO w.items VALUES (1, 'one', 10), (2, NULL, NULL)") == [(2,)]
         assert rows(con, "INSERT INTO w.items (qty, id) SELECT range * 2, range FROM range(100, 5100)") == [(5000,)]
@@ -68,6 +68,21 @@ def test_rows_go_into_a_writable_table(con, generation):
         refused(con, "UPDATE w.items SET qty = 1", "does not support UPDATE")
         refused(con, "DELETE FROM w.items", "does not support DELETE")
         assert one(con, "SELECT count(*) FROM w.items") == 5004
+
+
+@pytest.mark.parametrize("generation", vgi_worker.GENERATIONS)
+@pytest.mark.parametrize("transport", ["unix", "http"])
+def test_rows_are_there_when_their_transaction_is_committed(con, generation, transport):
+    with vgi_worker.VgiWorker(generation, transport, module="simple_writable", peer="c") as far:
+        attach(con, far.location, alias="w", name="simple_writable")
+        for end, count in (("ROLLBACK", 0), ("COMMIT", 2)):
+            con.execute("BEGIN")
+            assert rows(con, "INSERT INTO w.items VALUES (1, 'one', 10), (2, 'two', 20)") == [(2,)]
+            assert one(con, "SELECT sum(qty) FROM w.items") == 30
+            con.execute(end)
+            assert one(con, "SELECT count(*) FROM w.items") == count
+        refused(con, "INSERT INTO w.items SELECT range, error('stop'), 1 FROM range(1)", "stop")
+        assert one(con, "SELECT count(*) FROM w.items") == 2
 
 
 def test_what_is_left_out_is_the_workers_default(con, worker):

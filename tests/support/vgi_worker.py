@@ -1,4 +1,5 @@
-"""VGI workers of others, which clients here talk to: the public SDK's fixtures, in both generations of the protocol."""
+"""VGI workers that clients here talk to: the public SDK's fixtures, and in their place a worker in C with the same
+catalogs (tests/programs/vgi_fixture.c), both in both generations of the protocol."""
 
 import os
 import pathlib
@@ -10,6 +11,9 @@ import tempfile
 import services
 
 GENERATIONS = ("2.2", "1.3")
+#: What a test is run with: whose worker, and in which generation.
+KINDS = tuple((peer, generation) for peer in ("sdk", "c") for generation in GENERATIONS)
+IDS = ["-".join(kind) for kind in KINDS]
 DEPS = services.ROOT / ".deps" / "vgi"
 
 
@@ -29,17 +33,25 @@ def arguments(generation, module="worker"):
     return [str(DEPS / "python" / "usr" / "bin" / "python3.13"), "-m", *words]
 
 
-def command(generation, module="worker", extra=None):
+def c_arguments(generation, catalog="example"):
+    return [str(services.BUILD / "programs" / "vgi_fixture"), catalog, "--generation", generation]
+
+
+def command(generation, module="worker", extra=None, peer="sdk"):
     """As a LOCATION: what a shell runs. `module`: "worker" has many catalogs, "companion" one with a companion."""
+    if peer == "c":
+        return "exec " + shlex.join(c_arguments(generation))
     told = " ".join(f"{k}={shlex.quote(v)}" for k, v in variables(generation, extra).items())
     return f"exec env {told} " + shlex.join(arguments(generation, module))
 
 
 class VgiWorker:
-    """A worker on a socket, ready when entered. `transport` is "unix", "tcp" or "http"; `location` is for ATTACH."""
+    """A worker on a socket, ready when entered. `transport` is "unix", "tcp" or "http"; `location` is for ATTACH.
+    `peer` "c": the one in C, with the catalog that the SDK's module is about."""
 
-    def __init__(self, generation, transport="unix", module="worker", extra=None):
+    def __init__(self, generation, transport="unix", module="worker", extra=None, peer="sdk"):
         self.generation, self.transport, self.module, self.extra = generation, transport, module, extra
+        self.peer = peer
 
     def __enter__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="openduck-vgi-", dir="/tmp")
@@ -51,9 +63,11 @@ class VgiWorker:
         }
         self.stderr = where / "stderr"
         with open(self.stderr, "w") as log:
+            ours = self.peer == "c"
+            words = c_arguments(self.generation, "example" if self.module == "worker" else self.module)
             self.process = subprocess.Popen(
-                arguments(self.generation, self.module) + flags[self.transport],
-                env=environment(self.generation, self.extra),
+                (words if ours else arguments(self.generation, self.module)) + flags[self.transport],
+                env=services.server_env(self.extra) if ours else environment(self.generation, self.extra),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
