@@ -145,30 +145,49 @@ def test_what_cannot_be_served_is_told(database, tmp_path):
     assert "there is no catalog 'shop': there is 'hot'" in "\n".join(refused)
 
 
+def told_by_the_sdk(generation, where, *words):
+    """What the SDK's own client is told by the worker at WHERE (tests/support/vgi_sdk_client.py)."""
+    python, script = vgi_worker.arguments(generation)[0], services.ROOT / "tests" / "support" / "vgi_sdk_client.py"
+    done = subprocess.run(
+        [python, script, generation, where, *words],
+        env=vgi_worker.environment(generation),
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("generation", vgi_worker.GENERATIONS)
+def test_the_sdks_own_client_calls_functions_of_all_kinds(generation):
+    """Of the worker in C that takes the place of the SDK's fixtures."""
+    where = vgi_worker.command(generation, peer="c").removeprefix("exec ")
+    found = told_by_the_sdk(generation, where, "example", "data", "tt_pushdown_fn", "main")
+    assert found["catalogs"] == ["example"] and found["schemas"] == ["main", "data"]
+    assert {"numbers", "rowid_struct", "departments"} <= set(found["tables"])
+    assert "versioned_data_1" not in found["tables"] and found["views"] == 1
+    assert found["rows"] == found["again"] == 5
+    assert found["called"] == {
+        "upper_case": ["AB", None, "C"],
+        "echo": [0, 1, 2, 10, 11, 12],
+        "substream_partial_sum": [36],
+        "sum_all_columns": [36],
+    }
+
+
 @pytest.mark.parametrize("generation", ["2.2", "1.3"])
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_the_sdks_own_client_reads_it(database, cold, generation, transport):
     """Over HTTP its 2.2 form sends bodies in gzip, its 1.3 form in zstd."""
     options = ["--companion", "lake=duckdb:%s" % cold]
-
-    def told(where):
-        python, script = vgi_worker.arguments(generation)[0], services.ROOT / "tests" / "support" / "vgi_sdk_client.py"
-        done = subprocess.run(
-            [python, script, generation, where, "hot", "main", "events"],
-            env=vgi_worker.environment(generation),
-            capture_output=True,
-            check=False,
-            text=True,
-            timeout=120,
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
-        return json.loads(done.stdout)
-
+    words = ["hot", "main", "events"]
     if transport == "http":
         with listening(database, "--http", "127.0.0.1:0", *options) as worker:
-            found = told(worker.location)
+            found = told_by_the_sdk(generation, worker.location, *words)
     else:
-        found = told(serve(database, *options).removeprefix("exec "))
+        found = told_by_the_sdk(generation, serve(database, *options).removeprefix("exec "), *words)
     assert found["catalogs"] == ["hot"] and found["schemas"] == ["main", "other"] and found["default_schema"] == "main"
     assert found["companions"] == [["lake", "duckdb:%s" % cold, {}, True]]
     assert found["tables"]["events"] == {"id": "int64", "ts": "timestamp[us]", "val": "string"}

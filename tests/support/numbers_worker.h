@@ -15,7 +15,7 @@ typedef struct {
  * tables `numbers` (of 10) and `moving` (two branches, whose filters name how often they were asked for); the companion is `lake`. */
 od_vgiw *numbers_worker(numbers_state *state);
 
-/* Adds to its schema "other": counted(value), a scalar function; running(TABLE) and whole(TABLE), which add; ones(count), of which
+/* Adds to its schema "other": counted(value), a scalar function; running(TABLE), endless(TABLE), which has no end, and whole(TABLE), which add; ones(count), of which
  * up to three streams may share the rows; the option `factor`, and the setting `more`. */
 void sum_functions(od_vgiw *worker, numbers_state *state);
 

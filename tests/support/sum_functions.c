@@ -139,7 +139,7 @@ static od_vgiw_code share(void *arg, const od_vgiw_call *call, void **out, od_vg
         return fail(err, "out of memory");
     s->state = arg;
     s->state->opened++;
-    atomic_init(&s->left, (int)value_of(&call->arguments, "arg_0", 3));
+    atomic_init(&s->left, (int)value_of(&call->arguments, "arg_0", 50));
     *out = s;
     return OD_VGIW_OK;
 }
@@ -226,6 +226,9 @@ void sum_functions(od_vgiw *worker, numbers_state *state)
     f.kind = OD_VGIW_ROWS;
     f.put = add_rows;
     f.next = tell_sum;
+    add_function(worker, f, "data:table");
+    f.name = "endless";
+    f.next = NULL;
     add_function(worker, f, "data:table");
     f = adds;
     f.name = "whole";

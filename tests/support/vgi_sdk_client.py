@@ -1,8 +1,9 @@
 """What the public SDK's own client is told by a worker, as JSON.
 
-    python3.13 vgi_sdk_client.py GENERATION (WORKER COMMAND | http://...) CATALOG SCHEMA TABLE
+    python3.13 vgi_sdk_client.py GENERATION (WORKER COMMAND | http://...) CATALOG SCHEMA TABLE [FUNCTIONS]
 
-GENERATION: "2.2" or "1.3", whose SDK is in PYTHONPATH.
+GENERATION: "2.2" or "1.3", whose SDK is in PYTHONPATH. FUNCTIONS is the schema of upper_case, echo,
+substream_partial_sum and sum_all_columns, which are then called, too.
 """
 
 import json
@@ -42,8 +43,25 @@ def last_ten(told):
     return serialize_filter_batch(build_filter_batch(document, values))
 
 
+def called(client, name):
+    """What functions make of rows: of values, of batches, of all that went in, and of what was kept."""
+    words = [pa.RecordBatch.from_pydict({"value": ["ab", None]}), pa.RecordBatch.from_pydict({"value": ["c"]})]
+    numbers = [pa.RecordBatch.from_pydict({"n": list(range(i, i + 3))}) for i in (0, 10)]
+
+    def rows(method, function, batches):
+        answers = method(function_name=function, **name, input=iter(batches))
+        return [list(row.values())[0] for batch in answers for row in batch.to_pylist()]
+
+    return {
+        "upper_case": rows(client.scalar_function, "upper_case", words),
+        "echo": rows(client.table_in_out_function, "echo", numbers),
+        "substream_partial_sum": rows(client.table_in_out_function, "substream_partial_sum", numbers),
+        "sum_all_columns": rows(client.table_buffering_function, "sum_all_columns", numbers),
+    }
+
+
 def main():
-    generation, where, catalog, schema, table = sys.argv[1:]
+    generation, where, catalog, schema, table = sys.argv[1:6]
     newer = generation == "2.2"
     client = Client.from_http(where) if where.startswith("http") else Client(where)
     told = {}
@@ -83,6 +101,8 @@ def main():
             list(client.table_function(**{**function, "function_name": "nothing"}))
         except Exception as why:
             told["error"] = str(why)
+        for functions in sys.argv[6:]:
+            told["called"] = called(client, {"schema_path": [functions]} if newer else {"schema_name": functions})
         told["again"] = sum(batch.num_rows for batch in client.table_function(**function))
         client.catalog_detach(**opaque)
     json.dump(told, sys.stdout)
