@@ -240,8 +240,8 @@ static void add_branches(od_vgiw *worker, const char *name, const char *columns,
 static void add_files(od_vgiw *worker, const char *name, const char *columns, const char *function, bool first,
                       const char *folder, const char *const *files, size_t count)
 {
-    od_vgiw_branch branches[MAX_BRANCHES];
-    values arguments[MAX_BRANCHES];
+    od_vgiw_branch branches[MAX_BRANCHES] = {{.function = NULL}};
+    values arguments[MAX_BRANCHES] = {{.schema = {.release = NULL}}};
     char sql[1200];
     size_t n = 0;
 
