@@ -50,7 +50,7 @@ def called(client, name):
 
     def rows(method, function, batches):
         answers = method(function_name=function, **name, input=iter(batches))
-        return [list(row.values())[0] for batch in answers for row in batch.to_pylist()]
+        return [next(iter(row.values())) for batch in answers for row in batch.to_pylist()]
 
     return {
         "upper_case": rows(client.scalar_function, "upper_case", words),
