@@ -46,20 +46,25 @@ static void CheckExecuteTimeout(ClientContext &, SetScope, Value &parameter) {
 	ParseTimeout(EXECUTE_TIMEOUT, parameter);
 }
 
-static constexpr idx_t DEFAULT_FETCH_STREAMS = 4;
 static constexpr idx_t MAX_FETCH_STREAMS = 64;
+//! Without a choice of the user's.
+static constexpr idx_t USUAL_FETCH_STREAMS = 4;
 
 static void CheckFetchStreams(ClientContext &, SetScope, Value &parameter) {
-	if (parameter.IsNull() || parameter.GetValue<uint64_t>() == 0 ||
-	    parameter.GetValue<uint64_t>() > MAX_FETCH_STREAMS) {
-		throw InvalidInputException("%s: '%s' is not between 1 and %llu", FETCH_STREAMS, parameter.ToString(),
+	if (parameter.IsNull() || parameter.GetValue<uint64_t>() > MAX_FETCH_STREAMS) {
+		throw InvalidInputException("%s: '%s' is not between 0 and %llu", FETCH_STREAMS, parameter.ToString(),
 		                            MAX_FETCH_STREAMS);
 	}
 }
 
-idx_t CurrentFetchStreams(ClientContext &context) {
+idx_t FetchStreams(ClientContext &context, idx_t threads) {
 	Value value;
-	return context.TryGetCurrentSetting(FETCH_STREAMS, value) ? value.GetValue<uint64_t>() : DEFAULT_FETCH_STREAMS;
+	auto wanted = context.TryGetCurrentSetting(FETCH_STREAMS, value) ? value.GetValue<uint64_t>() : 0;
+	if (wanted > 0) {
+		return MinValue(wanted, threads);
+	}
+	// With few threads the server's own work mostly bounds a result, and streams wait for it in each other's way.
+	return MaxValue<idx_t>(1, MinValue(USUAL_FETCH_STREAMS, threads / 2));
 }
 
 static PushdownLevel ParsePushdown(const Value &value) {
@@ -113,9 +118,10 @@ void RegisterOptions(ExtensionLoader &loader) {
 	    EXECUTE_TIMEOUT,
 	    "longest wait for the next rows of an OpenDuck server: milliseconds or an interval; 0: no limit",
 	    LogicalType::VARCHAR, Value("5 minutes"), CheckExecuteTimeout);
-	config.AddExtensionOption(
-	    FETCH_STREAMS, "over how many streams a large result of an OpenDuck server may be fetched at once; 1: over one",
-	    LogicalType::UBIGINT, Value::UBIGINT(DEFAULT_FETCH_STREAMS), CheckFetchStreams);
+	config.AddExtensionOption(FETCH_STREAMS,
+	                          "over how many streams a large result of an OpenDuck server may be fetched at once; 0: "
+	                          "one for two threads, up to 4",
+	                          LogicalType::UBIGINT, Value::UBIGINT(0), CheckFetchStreams);
 	config.AddExtensionOption(PUSHDOWN,
 	                          "what an OpenDuck server does in the client's place: 'off': choose columns; 'scan': also "
 	                          "leave out rows of a table; 'full': "

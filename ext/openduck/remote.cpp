@@ -107,6 +107,16 @@ uint64_t RemoteStream::Payloads() const {
 	return od_result_payloads(result);
 }
 
+void RemoteStream::ReadEnd(int64_t wait_ms) {
+	RemotePayload payload;
+	auto got = Got::END;
+	od_error err = {};
+	context = nullptr;
+	if (TryNextWithin(wait_ms, payload, got, err) == OD_OK) {
+		od_msg_unref(payload.owner);
+	}
+}
+
 void RemoteStream::Heard() {
 	od_result_heard(result);
 }

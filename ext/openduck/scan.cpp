@@ -58,7 +58,7 @@ static idx_t MaxScanThreads(ClientContext &context, const RemoteScanPlan &plan) 
 
 //! A stream keeps a thread busy, here and there.
 static idx_t MaxStreams(ClientContext &context, const RemoteScanPlan &plan) {
-	return MinValue(MaxScanThreads(context, plan), CurrentFetchStreams(context));
+	return FetchStreams(context, MaxScanThreads(context, plan));
 }
 
 //! Sends the scan with the rows of this side and the keys of its joins, which are known now.

@@ -86,8 +86,8 @@ idx_t ValueBytes(const LogicalType &type);
 //! What the columns that GET gives will take, as the optimizer estimates its rows; 0 if it scans nothing remote.
 idx_t ScanBytes(ClientContext &context, LogicalGet &get);
 
-//! Over how many streams CONTEXT reads a result at most (openduck_fetch_streams).
-idx_t CurrentFetchStreams(ClientContext &context);
+//! Over how many streams THREADS read a result at most (openduck_fetch_streams).
+idx_t FetchStreams(ClientContext &context, idx_t threads);
 
 //! The name and type of column ID of what is scanned.
 string ScanColumnSql(const RemoteScanBindData &bind, column_t id);
@@ -126,6 +126,8 @@ public:
 	//! od_result_place, od_result_payloads.
 	uint64_t Place() const;
 	uint64_t Payloads() const;
+	//! Nothing more is wanted of it: waits WAIT_MS at most for its end, whatever becomes of the statement.
+	void ReadEnd(int64_t wait_ms);
 	//! Another stream of the result has had something. Any thread.
 	void Heard();
 	uint64_t CatalogVersion() const;
@@ -208,7 +210,7 @@ private:
 		//! Of its last payload.
 		uint64_t place = 0;
 		uint64_t bytes = 0;
-		//! How often nothing came in time, since something did.
+		//! How often nothing came in time, since something came on any of them.
 		idx_t missed = 0;
 		//! A thread reads it, or opens it.
 		bool busy = false;

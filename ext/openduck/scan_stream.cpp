@@ -13,8 +13,11 @@ namespace openduck {
 static constexpr idx_t MAX_RUN_BYTES = idx_t(24) << 20;
 //! How long a thread waits for a payload before DuckDB may look whether it should.
 static constexpr int64_t WAIT_MS = 50;
-//! The same where there are several streams, of which another one may have a payload.
-static constexpr int64_t SHORT_WAIT_MS = 5;
+//! The same where there are several streams, of which another one may have a payload; unless none had any for a while.
+static constexpr int64_t SHORT_WAIT_MS = 2;
+static constexpr idx_t SHORT_WAITS = 20;
+//! How long the end of a stream that is needed no more is waited for.
+static constexpr int64_t END_WAIT_MS = 10;
 //! A further stream is worth its connection once so much of the result has come.
 static constexpr uint64_t FOLLOW_BYTES = uint64_t(8) << 20;
 //! As much may wait for payloads that stand before it.
@@ -114,6 +117,12 @@ PayloadQueue::PayloadQueue(unique_ptr<RemoteStream> stream, idx_t max_streams_p)
 }
 
 PayloadQueue::~PayloadQueue() {
+	// A stream that has told its end leaves a connection that can be used again.
+	for (idx_t i = 1; i < sources.size() && Finished(); i++) {
+		if (!sources[i]->ended && sources[i]->stream) {
+			sources[i]->stream->ReadEnd(END_WAIT_MS);
+		}
+	}
 	for (auto &entry : early) {
 		od_msg_unref(entry.second.owner);
 	}
@@ -143,9 +152,9 @@ void PayloadQueue::Receive(Source &source, const RemotePayload &payload) {
 		throw IOException("the server sent a damaged result: a payload stands at place %llu, which cannot be", place);
 	}
 	source.place = place;
-	source.missed = 0;
 	early_bytes += payload.bytes.len;
 	for (auto &other : sources) {
+		other->missed = 0;
 		if (other->stream) {
 			other->stream->Heard();
 		}
@@ -201,6 +210,7 @@ void PayloadQueue::Add(const RemotePayload &payload) {
 }
 
 RemoteStream::Got PayloadQueue::Take(ClientContext &context, shared_ptr<Run> &run, RemotePayload &payload) {
+	auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(WAIT_MS);
 	std::unique_lock<mutex> guard(lock);
 	while (true) {
 		if (error.HasError()) {
@@ -241,7 +251,8 @@ RemoteStream::Got PayloadQueue::Take(ClientContext &context, shared_ptr<Run> &ru
 		if (context.interrupted) {
 			throw InterruptException();
 		}
-		if (waited) {
+		// Waits are short where there are several streams; giving the thread back after each would cost more than it.
+		if (waited && std::chrono::steady_clock::now() >= until) {
 			return RemoteStream::Got::NOTHING_YET;
 		}
 	}
@@ -318,8 +329,7 @@ bool PayloadQueue::Fetch(std::unique_lock<mutex> &guard, Source &source) {
 		return true;
 	}
 	auto &stream = *source.stream;
-	// Another one that nobody reads may have something.
-	auto wait_ms = sources.size() > 1 ? SHORT_WAIT_MS : WAIT_MS;
+	auto wait_ms = sources.size() > 1 && source.missed < SHORT_WAITS ? SHORT_WAIT_MS : WAIT_MS;
 	guard.unlock();
 	RemotePayload fetched;
 	auto got = RemoteStream::Got::END;

@@ -234,6 +234,8 @@ def streams_of(con, sql):
 
 
 def test_a_large_result_comes_over_several_streams(server):
+    with attached(server, streams=0) as con:
+        assert streams_of(con, "SELECT count(*), min(s), max(s) FROM cloud.t") == 2
     with attached(server) as con:
         assert streams_of(con, "SELECT count(*), min(s), max(s) FROM cloud.t") > 1
         # All is there, whatever is done with it.
@@ -246,12 +248,13 @@ def test_a_small_result_comes_over_one(server):
         assert streams_of(con, "SELECT min(s) FROM (FROM cloud.t LIMIT 20000)") == 1
 
 
-def test_one_stream_if_that_is_wanted(server):
-    with attached(server, streams=1) as con:
+@pytest.mark.parametrize("streams, threads", [(1, 4), (0, 2), (0, 3), (4, 1)])
+def test_one_stream_if_that_is_wanted_or_threads_are_few(server, streams, threads):
+    with attached(server, streams, threads) as con:
         assert streams_of(con, "SELECT min(s) FROM cloud.t") == 1
 
 
-@pytest.mark.parametrize("value", ["0", "65", "NULL"])
+@pytest.mark.parametrize("value", ["65", "NULL"])
 def test_how_many_streams_there_may_be_is_checked(value):
     with contextlib.closing(services.duck()) as con, pytest.raises(duckdb.Error, match="openduck_fetch_streams"):
         con.execute("SET openduck_fetch_streams = %s" % value)
@@ -380,7 +383,7 @@ def lying(places, payloads, follower=None):
 )
 def test_what_a_lying_server_tells_of_places(places, payloads, follower, message):
     with fake.FakeServer("CREATE TABLE big(s VARCHAR)", behave=lying(places, payloads, follower)) as server:
-        with services.attached(server.url) as con:
+        with attached(server, streams=2) as con:
             sql = "SELECT count(*) FROM openduck_query('cloud', 'SELECT s FROM big') WHERE length(s) > 0"
             if message:
                 with pytest.raises(duckdb.IOException, match=message):
