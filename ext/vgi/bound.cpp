@@ -73,38 +73,64 @@ static vector<NamedValue> Secrets(ClientContext &context, VgiCatalog &catalog, c
 	return result;
 }
 
+namespace {
+
+//! What a bind says of CALL; all is borrowed from here.
+struct SentCall {
+	SentCall(ClientContext &context, const FunctionCall &call, const vector<NamedValue> &settings_p,
+	         const vector<NamedValue> &secrets_p)
+	    : arguments(context, call.arguments), settings(context, settings_p), secrets(context, secrets_p) {
+		bind.function = CText(call.function.name);
+		bind.schema = call.schema.c_str();
+		bind.type = call.function.type;
+		bind.input = call.input;
+		bind.at_unit = call.at_unit.empty() ? nullptr : call.at_unit.c_str();
+		bind.at_value = call.at_unit.empty() ? nullptr : call.at_value.c_str();
+		bind.arguments = arguments.Get();
+		bind.settings = settings_p.empty() ? nullptr : settings.Get();
+		bind.secrets = secrets_p.empty() ? nullptr : secrets.Get();
+	}
+
+	SentValues arguments, settings, secrets;
+	od_vgi_bind bind = {};
+};
+
+//! Those that the function declares.
+vector<NamedValue> DeclaredSecrets(ClientContext &context, const FunctionCall &call) {
+	return Secrets(context, call.catalog, CText(call.function.name), call.function.secrets, call.function.secret_count);
+}
+
+} // namespace
+
 shared_ptr<BoundFunction> BindAtWorker(ClientContext &context, const FunctionCall &call) {
 	auto &remote = call.catalog.Remote();
 	auto worker_call = VgiTransaction::Get(context, call.catalog).Call(context);
-	od_vgi_bind bind = {};
-	bind.function = CText(call.function.name);
-	bind.schema = call.schema.c_str();
-	bind.type = call.function.type;
-	bind.input = call.input;
-	bind.at_unit = call.at_unit.empty() ? nullptr : call.at_unit.c_str();
-	bind.at_value = call.at_unit.empty() ? nullptr : call.at_value.c_str();
 	auto settings = Settings(context, call.catalog, call.function);
-	auto secrets = Secrets(context, call.catalog, bind.function, call.function.secrets, call.function.secret_count);
+	auto secrets = DeclaredSecrets(context, call);
 	bool again = false;
 	while (true) {
-		SentValues sent_arguments(context, call.arguments), sent_settings(context, settings);
-		SentValues sent_secrets(context, secrets);
-		bind.arguments = sent_arguments.Get();
-		bind.settings = settings.empty() ? nullptr : sent_settings.Get();
-		bind.secrets = secrets.empty() ? nullptr : sent_secrets.Get();
-		bind.secrets_resolved = again;
+		SentCall sent(context, call, settings, secrets);
+		sent.bind.secrets_resolved = again;
 		auto result = make_shared_ptr<BoundFunction>(remote);
 		od_error err = {};
-		ThrowIfFailed(od_vgi_bind_function(remote->Handle(), &worker_call, &bind, &result->bound, &err), err);
+		ThrowIfFailed(od_vgi_bind_function(remote->Handle(), &worker_call, &sent.bind, &result->bound, &err), err);
 		auto count = od_vgi_bound_secret_count(result->bound);
 		if (count == 0) {
 			return result;
 		}
-		for (auto &secret : Secrets(context, call.catalog, bind.function, od_vgi_bound_secrets(result->bound), count)) {
+		for (auto &secret :
+		     Secrets(context, call.catalog, sent.bind.function, od_vgi_bound_secrets(result->bound), count)) {
 			secrets.push_back(std::move(secret));
 		}
 		again = true;
 	}
+}
+
+void OpenAggregateAtWorker(ClientContext &context, const FunctionCall &call, od_vgi_aggregate *&out) {
+	auto worker_call = VgiTransaction::Get(context, call.catalog).Call(context);
+	SentCall sent(context, call, Settings(context, call.catalog, call.function), DeclaredSecrets(context, call));
+	od_error err = {};
+	ThrowIfFailed(od_vgi_aggregate_open(call.catalog.Remote()->Handle(), &worker_call, &sent.bind, &out, &err), err);
 }
 
 } // namespace vgi

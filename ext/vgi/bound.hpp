@@ -43,4 +43,7 @@ struct FunctionCall {
 //! Binds it, with the settings that it needs, and with the secrets that it asks for as far as the worker may have them.
 shared_ptr<BoundFunction> BindAtWorker(ClientContext &context, const FunctionCall &call);
 
+//! The same of an aggregate function, whose worker asks for no secrets beyond those that it declares.
+void OpenAggregateAtWorker(ClientContext &context, const FunctionCall &call, od_vgi_aggregate *&out);
+
 } // namespace vgi

@@ -2,6 +2,7 @@
 
 #include "vgi/scan.hpp"
 
+#include "duckdb/execution/expression_executor.hpp"
 #include "duckdb/function/table/arrow.hpp"
 
 extern "C" {
@@ -59,6 +60,19 @@ idx_t WorkerFunction::Required() const {
 		result--;
 	}
 	return result;
+}
+
+Value ConstantArgument(ClientContext &context, const WorkerFunction &worker, idx_t i, Expression &argument) {
+	auto &parameter = worker.parameters[i];
+	if (argument.HasParameter()) {
+		throw ParameterNotResolvedException();
+	}
+	if (!argument.IsFoldable()) {
+		throw BinderException("VGI function \"%s\" takes a constant for its parameter \"%s\"",
+		                      Text(worker.function.name), parameter.name);
+	}
+	auto value = ExpressionExecutor::EvaluateScalar(context, argument, true);
+	return parameter.type == LogicalType::ANY ? value : value.DefaultCastAs(parameter.type);
 }
 
 InsertionOrderPreservingMap<string> WorkerFunction::ForExplain() const {

@@ -5,8 +5,7 @@
 
 #include "vgi/rows.hpp"
 
-#include "duckdb/function/scalar_function.hpp"
-#include "duckdb/function/table_function.hpp"
+#include "duckdb/function/function_set.hpp"
 #include "duckdb/planner/operator/logical_get.hpp"
 
 namespace vgi {
@@ -17,7 +16,7 @@ struct Parameter {
 	LogicalType type;
 	bool has_default = false;
 	bool is_table = false;
-	//! Of a scalar function: has one value for all rows, which goes to the bind.
+	//! Of a scalar or aggregate function: has one value for all rows, which goes to the bind.
 	bool is_constant = false;
 };
 
@@ -55,8 +54,12 @@ struct WorkerTableInfo : public TableFunctionInfo {
 //! The values that a call of a table function gives, for its bind.
 vector<NamedValue> CallArguments(const WorkerFunction &worker, TableFunctionBindInput &input);
 
+//! The value of ARGUMENT, the one for the parameter I of WORKER, which takes a constant there; throws if it is none.
+Value ConstantArgument(ClientContext &context, const WorkerFunction &worker, idx_t i, Expression &argument);
+
 //! Overloads of one name, in the order in which the worker lists them.
 TableFunctionSet MakeTableFunctions(const string &name, const vector<shared_ptr<WorkerFunction>> &overloads);
+AggregateFunctionSet MakeAggregateFunctions(const string &name, const vector<shared_ptr<WorkerFunction>> &overloads);
 ScalarFunctionSet MakeScalarFunctions(const string &name, const vector<shared_ptr<WorkerFunction>> &overloads);
 
 //! A function over a table that is its parameter.

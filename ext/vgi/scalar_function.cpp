@@ -63,17 +63,8 @@ unique_ptr<FunctionData> BindScalar(ScalarFunctionBindInput &input, ScalarFuncti
 		auto &argument = *arguments[i];
 		bool known = i < worker.parameters.size();
 		if (known && worker.parameters[i].is_constant) {
-			if (argument.HasParameter()) {
-				throw ParameterNotResolvedException();
-			}
-			if (!argument.IsFoldable()) {
-				throw BinderException("VGI function \"%s\" takes a constant for its parameter \"%s\"", function.name,
-				                      worker.parameters[i].name);
-			}
-			auto value = ExpressionExecutor::EvaluateScalar(context, argument, true);
-			auto &type = worker.parameters[i].type;
 			call.arguments.push_back(
-			    {"positional_" + to_string(constants++), type == LogicalType::ANY ? value : value.DefaultCastAs(type)});
+			    {"positional_" + to_string(constants++), ConstantArgument(context, worker, i, argument)});
 			continue;
 		}
 		result->columns.push_back(i);

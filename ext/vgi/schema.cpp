@@ -5,8 +5,10 @@
 #include "vgi/table.hpp"
 #include "vgi/transaction.hpp"
 
+#include "duckdb/catalog/catalog_entry/aggregate_function_catalog_entry.hpp"
 #include "duckdb/catalog/catalog_entry/scalar_function_catalog_entry.hpp"
 #include "duckdb/catalog/catalog_entry/table_function_catalog_entry.hpp"
+#include "duckdb/parser/parsed_data/create_aggregate_function_info.hpp"
 #include "duckdb/parser/parsed_data/create_scalar_function_info.hpp"
 #include "duckdb/parser/parsed_data/create_schema_info.hpp"
 #include "duckdb/parser/parsed_data/create_table_function_info.hpp"
@@ -23,6 +25,7 @@ VgiSchemaEntry::VgiSchemaEntry(VgiCatalog &catalog, CreateSchemaInfo &info, cons
 	entries[TABLES].known = none(told.estimated.table);
 	entries[VIEWS].known = none(told.estimated.view);
 	entries[SCALAR_FUNCTIONS].known = none(told.estimated.scalar_function);
+	entries[AGGREGATE_FUNCTIONS].known = none(told.estimated.aggregate_function);
 	entries[TABLE_FUNCTIONS].known = none(told.estimated.table_function);
 	entries[SCALAR_MACROS].known = entries[TABLE_MACROS].known = none(told.estimated.macro);
 }
@@ -37,10 +40,11 @@ vector<VgiSchemaEntry::Kind> VgiSchemaEntry::KindsOf(CatalogType type) {
 	case CatalogType::TABLE_ENTRY:
 	case CatalogType::VIEW_ENTRY:
 		return {TABLES, VIEWS};
-	case CatalogType::SCALAR_FUNCTION_ENTRY:
 	case CatalogType::AGGREGATE_FUNCTION_ENTRY:
+		return {AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS, SCALAR_MACROS};
+	case CatalogType::SCALAR_FUNCTION_ENTRY:
 	case CatalogType::MACRO_ENTRY:
-		return {SCALAR_FUNCTIONS, SCALAR_MACROS};
+		return {SCALAR_FUNCTIONS, AGGREGATE_FUNCTIONS, SCALAR_MACROS};
 	case CatalogType::TABLE_FUNCTION_ENTRY:
 	case CatalogType::TABLE_MACRO_ENTRY:
 		return {TABLE_FUNCTIONS, TABLE_MACROS};
@@ -75,7 +79,7 @@ void VgiSchemaEntry::Load(ClientContext &context, const od_vgi_context &call, Ki
 		LoadMacros(context, call, kind == TABLE_MACROS, out);
 		break;
 	default:
-		LoadFunctions(context, call, kind == TABLE_FUNCTIONS, out);
+		LoadFunctions(context, call, kind, out);
 		break;
 	}
 }
@@ -137,19 +141,21 @@ static bool IsCallable(const WorkerFunction &worker) {
 	return type == OD_VGI_TABLE_FUNCTION || (type == OD_VGI_TABLE_BUFFERING_FUNCTION && worker.TakesTable());
 }
 
-void VgiSchemaEntry::LoadFunctions(ClientContext &context, const od_vgi_context &call, bool table, EntryMap &out) {
+void VgiSchemaEntry::LoadFunctions(ClientContext &context, const od_vgi_context &call, Kind kind, EntryMap &out) {
+	bool table = kind == TABLE_FUNCTIONS;
+	auto type = kind == SCALAR_FUNCTIONS ? OD_VGI_SCALAR_FUNCTION : OD_VGI_AGGREGATE_FUNCTION;
 	auto listed = table ? TableFunctions(call) : make_shared_ptr<Answer<od_vgi_functions>>();
 	od_error err = {};
-	if (!table && !Known(od_vgi_list_functions(Owner().Remote()->Handle(), &call, name.c_str(), OD_VGI_SCALAR_FUNCTION,
-	                                           &listed->data, &err),
-	                     err)) {
+	if (!table &&
+	    !Known(od_vgi_list_functions(Owner().Remote()->Handle(), &call, name.c_str(), type, &listed->data, &err),
+	           err)) {
 		return;
 	}
 	case_insensitive_tree_t<vector<shared_ptr<WorkerFunction>>> by_name;
 	for (idx_t i = 0; i < listed->data.count; i++) {
 		auto &function = listed->data.items[i];
 		auto worker = make_shared_ptr<WorkerFunction>(context, Owner(), name, listed, function);
-		if (table ? IsCallable(*worker) : function.type == OD_VGI_SCALAR_FUNCTION) {
+		if (table ? IsCallable(*worker) : function.type == type) {
 			by_name[Text(function.name)].push_back(std::move(worker));
 		}
 	}
@@ -158,10 +164,14 @@ void VgiSchemaEntry::LoadFunctions(ClientContext &context, const od_vgi_context 
 			CreateTableFunctionInfo info(MakeTableFunctions(overloads.first, overloads.second));
 			info.schema = name;
 			Add(out, make_uniq<TableFunctionCatalogEntry>(catalog, *this, info));
-		} else {
+		} else if (kind == SCALAR_FUNCTIONS) {
 			CreateScalarFunctionInfo info(MakeScalarFunctions(overloads.first, overloads.second));
 			info.schema = name;
 			Add(out, make_uniq<ScalarFunctionCatalogEntry>(catalog, *this, info));
+		} else {
+			CreateAggregateFunctionInfo info(MakeAggregateFunctions(overloads.first, overloads.second));
+			info.schema = name;
+			Add(out, make_uniq<AggregateFunctionCatalogEntry>(catalog, *this, info));
 		}
 	}
 }

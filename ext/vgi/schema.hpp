@@ -48,7 +48,16 @@ public:
 
 private:
 	//! What is asked for at once, and has names of its own.
-	enum Kind { TABLES, VIEWS, SCALAR_FUNCTIONS, SCALAR_MACROS, TABLE_FUNCTIONS, TABLE_MACROS, KINDS };
+	enum Kind {
+		TABLES,
+		VIEWS,
+		SCALAR_FUNCTIONS,
+		AGGREGATE_FUNCTIONS,
+		SCALAR_MACROS,
+		TABLE_FUNCTIONS,
+		TABLE_MACROS,
+		KINDS
+	};
 	using EntryMap = case_insensitive_tree_t<unique_ptr<CatalogEntry>>;
 	struct Entries {
 		bool known = false;
@@ -63,7 +72,7 @@ private:
 	void LoadTables(ClientContext &context, const od_vgi_context &call, EntryMap &out);
 	void LoadViews(const od_vgi_context &call, EntryMap &out);
 	void LoadMacros(ClientContext &context, const od_vgi_context &call, bool table, EntryMap &out);
-	void LoadFunctions(ClientContext &context, const od_vgi_context &call, bool table, EntryMap &out);
+	void LoadFunctions(ClientContext &context, const od_vgi_context &call, Kind kind, EntryMap &out);
 	//! The version of a table that AT says; null if it has none, or there is no such table.
 	optional_ptr<CatalogEntry> LookupVersion(ClientContext &context, const EntryLookupInfo &lookup);
 	//! Adds ENTRY, or throws if its name is taken.

@@ -1,5 +1,7 @@
 #include "vgi/transaction.hpp"
 
+#include "vgi/aggregation.hpp"
+
 #include "duckdb/common/error_data.hpp"
 
 namespace vgi {
@@ -45,6 +47,11 @@ optional_ptr<CatalogEntry> VgiTransaction::FindVersion(const vector<string> &key
 CatalogEntry &VgiTransaction::KeepVersion(vector<string> key, unique_ptr<CatalogEntry> entry) {
 	lock_guard<mutex> guard(lock);
 	return *versions.emplace(std::move(key), std::move(entry)).first->second;
+}
+
+void VgiTransaction::Keep(shared_ptr<AggregateRun> kept) {
+	lock_guard<mutex> guard(lock);
+	runs.push_back(std::move(kept));
 }
 
 void VgiTransaction::Commit() {

@@ -10,6 +10,8 @@
 
 namespace vgi {
 
+struct AggregateRun;
+
 //! Sees one snapshot of the catalog. Begins at the worker, if that has transactions, at the first question.
 class VgiTransaction : public Transaction {
 public:
@@ -27,6 +29,9 @@ public:
 	//! Keeps ENTRY, or the one that is there already.
 	CatalogEntry &KeepVersion(vector<string> key, unique_ptr<CatalogEntry> entry);
 
+	//! KEPT lives as long as the transaction.
+	void Keep(shared_ptr<AggregateRun> kept);
+
 	//! Both end it at the worker.
 	void Commit();
 	void Rollback();
@@ -38,6 +43,7 @@ private:
 	string worker_transaction;
 	shared_ptr<CatalogSnapshot> snapshot;
 	map<vector<string>, unique_ptr<CatalogEntry>> versions;
+	vector<shared_ptr<AggregateRun>> runs;
 };
 
 class VgiTransactionManager : public TransactionManager {

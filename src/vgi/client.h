@@ -227,6 +227,53 @@ OD_MUST_CHECK od_code od_vgi_buffered_scan(od_vgi_buffered *buffered, size_t par
 /* The worker lets go of what it keeps, if it can be told. Its scans are closed before. NULL allowed. */
 void od_vgi_buffered_close(od_vgi_buffered *buffered);
 
+/* ---- aggregate functions ----
+ *
+ * The worker keeps the state of each group, under a number that the caller chooses: from 1, each once. Rows go in with the number of their
+ * group; a group's state may be put into another's; then groups are asked for their results. Or a whole partition of rows goes in,
+ * and is asked for the results of frames of it. Any number of threads; each call has its own interrupt. */
+
+typedef struct od_vgi_aggregate od_vgi_aggregate;
+
+/* Of BIND its `input` is what goes in of each row (NULL: nothing), and it has no AT. Of the context the attach is copied. */
+OD_MUST_CHECK od_code od_vgi_aggregate_open(od_vgi *vgi, const od_vgi_context *context, const od_vgi_bind *bind,
+                                            od_vgi_aggregate **out, od_error *err);
+/* A struct of one column: the result. */
+const struct ArrowSchema *od_vgi_aggregate_schema(const od_vgi_aggregate *aggregate);
+/* ROWS (taken, also on failure) of SCHEMA, whose first column is the group, int64 and not null, called OD_VGI_GROUP_COLUMN. */
+#define OD_VGI_GROUP_COLUMN "__vgi_group_id"
+OD_MUST_CHECK od_code od_vgi_aggregate_update(const od_vgi_aggregate *aggregate, od_vgi_interrupt interrupt,
+                                              const struct ArrowSchema *schema, struct ArrowArray *rows, od_error *err);
+/* Puts each of the N groups FROM into the one INTO beside it, in this order. */
+OD_MUST_CHECK od_code od_vgi_aggregate_combine(const od_vgi_aggregate *aggregate, od_vgi_interrupt interrupt,
+                                               const int64_t *from, const int64_t *into, size_t n, od_error *err);
+/* The results of N groups, in their order, to OUT, a struct array of the aggregate's schema. A group of which nothing is known (0 is none)
+ * has the result of no rows. */
+OD_MUST_CHECK od_code od_vgi_aggregate_finalize(const od_vgi_aggregate *aggregate, od_vgi_interrupt interrupt,
+                                                const int64_t *groups, size_t n, struct ArrowArray *out, od_error *err);
+
+/* All rows of a partition, in their order. */
+typedef struct {
+    int64_t id; /* from 1, each once */
+    const struct ArrowSchema *schema;
+    struct ArrowArray *rows; /* taken, also on failure */
+    od_slice filter;         /* a bit for each row that counts, least significant first; no bytes: all count */
+    int64_t begin_min, begin_max, end_min, end_max; /* between which distances from their row frames begin and end */
+    od_slice all_valid;                             /* a byte for each column: 1, it has no null */
+} od_vgi_partition;
+
+OD_MUST_CHECK od_code od_vgi_aggregate_window_open(const od_vgi_aggregate *aggregate, od_vgi_interrupt interrupt,
+                                                   const od_vgi_partition *partition, od_error *err);
+/* The result of one row's N subframes, rows of the partition from BEGINS up to ENDS, to OUT: a row. RID: the caller's number of the row. */
+OD_MUST_CHECK od_code od_vgi_aggregate_window(const od_vgi_aggregate *aggregate, od_vgi_interrupt interrupt,
+                                              int64_t partition, int64_t rid, const int64_t *begins,
+                                              const int64_t *ends, size_t n, struct ArrowArray *out, od_error *err);
+/* The worker lets go of it, if it can be told. */
+void od_vgi_aggregate_window_close(const od_vgi_aggregate *aggregate, int64_t partition);
+
+/* The worker lets go of all that it keeps, if it can be told. NULL allowed. */
+void od_vgi_aggregate_close(od_vgi_aggregate *aggregate);
+
 /* ---- secrets ----
  *
  * A catalog may name a secret service (the tag vgi_secret_service_url). It is a client of its own: open it with that URL, and with the

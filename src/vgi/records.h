@@ -246,7 +246,7 @@ typedef struct {
     od_vgi_values defaults;
     od_slice stability, null_handling, order_preservation; /* upper case: CONSISTENT, VOLATILE, ... */
     bool projection_pushdown, filter_pushdown, filters_exactly_applied;
-    bool has_finalize, supports_batch_index;
+    bool has_finalize, supports_batch_index, supports_window;
     bool input_from_args;              /* its parameters are columns of rows that go in */
     od_vgi_number input_rows_per_call; /* of those no more at once */
     od_vgi_number max_workers;

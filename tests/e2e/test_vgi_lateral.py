@@ -9,6 +9,13 @@ from vgi_catalogs import attach, one, refused, rows
 pytestmark = [pytest.mark.extension, pytest.mark.usefixtures("nothing_preloaded")]
 
 
+@pytest.fixture(scope="module", params=vgi_worker.GENERATIONS)
+def fixtures(request):
+    """A worker of the public SDK: ours has no such functions."""
+    with vgi_worker.VgiWorker(request.param) as started:
+        yield started
+
+
 @pytest.fixture
 def con():
     con = vgi_catalogs.connect()

@@ -15,6 +15,9 @@ instead: "fails", "dies", "ends" or "denies" (a count below 0), "late" (it fails
 A function with "takes" ({NAME: TYPE}) has those columns of rows as its parameters, and gives them back under the names
 and types of its "columns"; functions of one "name" are overloads, told apart by what they take; "per_call" is how many
 rows it takes at once. Its "fault" is as of a scalar one, or "types" (others than it was bound with) or "fails".
+A function with "aggregate" sums its one column; its "fault" is what it does instead: "fails" or "dies" when rows come,
+"late" (it fails when results are asked for), "short" (a result too few), "types" (results of another type), "columns"
+(two of them) or "nameless" (no id for what it keeps).
 A function with "scalar" is one of a column that it gives back; its "fault" is what it does instead: "short" (a row too
 few), "ends" or "dies".
 BRANCH: {"function": NAME} or {"source": [CATALOG, SCHEMA, TABLE]} or {"format": NAME, "locations": [...]}, with
@@ -106,6 +109,7 @@ def holds(expression, row, values):
 class Worker:
     def __init__(self, spec, source, sink):
         self.spec, self.source, self.sink = spec, source, sink
+        self.kept, self.executions = {}, 0
 
     def run(self):
         while self.source.peek(1):
@@ -244,15 +248,16 @@ class Worker:
 
     def catalog_schema_contents_functions(self, path, type, **_):
         functions = self.spec.get("functions", {}).items()
-        scalar = type.startswith("SCALAR")
-        return self.items([self.function(n, f) for n, f in functions if bool(f.get("scalar")) == scalar])
+        kind = type.split("_")[0].lower()
+        kinds = [(n, f, next((k for k in ("scalar", "aggregate") if f.get(k)), "table")) for n, f in functions]
+        return self.items([self.function(n, f, k.upper()) for n, f, k in kinds if k == kind])
 
-    def function(self, name, function):
-        parameters = schema_of(function["columns"] if function.get("scalar") else function.get("takes", {}))
+    def function(self, name, function, kind):
+        parameters = schema_of(function.get("takes", {}) if kind == "TABLE" else function["columns"])
         return record(
             name=(pa.string(), function.get("name", name)),
             schema_path=(TEXTS, ["main"]),
-            function_type=(pa.string(), "SCALAR" if function.get("scalar") else "TABLE"),
+            function_type=(pa.string(), kind),
             arguments=(pa.binary(), parameters.serialize().to_pybytes()),
             input_from_args=(pa.bool_(), "takes" in function),
             input_rows_per_call=(pa.int64(), function.get("per_call")),
@@ -327,6 +332,62 @@ class Worker:
             lookup_scopes=none,
             lookup_names=none,
         )
+
+    # ---- aggregate functions ----
+
+    def aggregate(self, request):
+        """The function, and what is asked of it."""
+        asked = ipc.open_stream(request).read_next_batch().to_pylist()[0]
+        function = self.spec["functions"][asked["function_name"]]
+        return function, asked, self.kept.setdefault(asked.get("execution_id"), {})
+
+    def aggregate_bind(self, request):
+        function, _, _ = self.aggregate(request)
+        columns = schema_of(function["columns"])
+        if function.get("fault") == "columns":
+            columns = columns.append(pa.field("more", pa.int64()))
+        self.executions += 1
+        execution = b"" if function.get("fault") == "nameless" else b"execution %d" % self.executions
+        return record(
+            output_schema=(pa.binary(), columns.serialize().to_pybytes()), execution_id=(pa.binary(), execution)
+        )
+
+    def aggregate_update(self, request):
+        function, asked, sums = self.aggregate(request)
+        if function.get("fault") == "fails":
+            raise ValueError("no room for rows")
+        if function.get("fault") == "dies":
+            print("the worker's last words", file=sys.stderr, flush=True)
+            os._exit(3)
+        batch = ipc.open_stream(asked["input_batch"]).read_next_batch()
+        assert batch.schema.names[0] == "__vgi_group_id"
+        for group, value in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            sums[group] = sums.get(group, 0) + (value or 0)
+        return record()
+
+    def aggregate_combine(self, request):
+        _, asked, sums = self.aggregate(request)
+        for pair in ipc.open_stream(asked["merge_batch"]).read_next_batch().to_pylist():
+            into = pair["target_group_id"]
+            sums[into] = sums.get(into, 0) + sums[pair["source_group_id"]]
+        return record()
+
+    def aggregate_finalize(self, request):
+        function, asked, sums = self.aggregate(request)
+        if function.get("fault") == "late":
+            raise ValueError("no room for results")
+        groups = ipc.open_stream(asked["group_ids_batch"]).read_next_batch().to_pylist()
+        kind = pa.string() if function.get("fault") == "types" else schema_of(function["columns"]).types[0]
+        results = pa.array([sums.get(row["group_id"]) for row in groups]).cast(kind)
+        results = results.slice(1 if function.get("fault") == "short" else 0)
+        return record(result_batch=(pa.binary(), stream(pa.RecordBatch.from_arrays([results], names=["result"]))))
+
+    def aggregate_destructor(self, request):
+        _, asked, _ = self.aggregate(request)
+        del self.kept[asked["execution_id"]]
+        return record()
+
+    # ---- table functions ----
 
     def init(self, request):
         asked = ipc.open_stream(request["request"]).read_next_batch().to_pylist()[0]

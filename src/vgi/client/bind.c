@@ -103,11 +103,7 @@ static const char *type_name(od_vgi_function_type type)
     }
 }
 
-typedef struct {
-    od_msg *arguments, *settings, *secrets, *input;
-} bind_parts;
-
-static od_code make_parts(const od_vgi_bind *bind, bind_parts *parts, od_error *err)
+od_code od_vgi_bind_parts_make(od_vgi_bind_parts *parts, const od_vgi_bind *bind, od_error *err)
 {
     od_code rc;
 
@@ -120,22 +116,35 @@ out:
     return rc;
 }
 
+void od_vgi_bind_parts_put(const od_vgi_bind_parts *parts, const od_vgi_dialect *dialect, od_row *row)
+{
+    od_row_binary(row, "arguments", OD_ROW_NOT_NULL, od_vgi_msg_bytes(parts->arguments));
+    od_vgi_put_bytes(dialect, row, "input_schema", od_vgi_msg_bytes(parts->input));
+    od_vgi_put_bytes(dialect, row, "settings", od_vgi_msg_bytes(parts->settings));
+    od_vgi_put_bytes(dialect, row, "secrets", od_vgi_msg_bytes(parts->secrets));
+}
+
+void od_vgi_bind_parts_release(od_vgi_bind_parts *parts)
+{
+    od_msg_unref(parts->arguments);
+    od_msg_unref(parts->settings);
+    od_msg_unref(parts->secrets);
+    od_msg_unref(parts->input);
+}
+
 static od_code make_request(const od_vgi_dialect *dialect, const od_vgi_context *context, const od_vgi_bind *bind,
                             od_msg **out, od_error *err)
 {
-    bind_parts parts = {0};
+    od_vgi_bind_parts parts = {0};
     od_row *row = NULL;
     od_code rc;
 
     *out = NULL;
     OD_TRY(od_row_create(&row, err));
-    OD_TRY(make_parts(bind, &parts, err));
+    OD_TRY(od_vgi_bind_parts_make(&parts, bind, err));
     od_row_text(row, "function_name", OD_ROW_NOT_NULL, od_slice_str(bind->function));
-    od_row_binary(row, "arguments", OD_ROW_NOT_NULL, od_vgi_msg_bytes(parts.arguments));
+    od_vgi_bind_parts_put(&parts, dialect, row);
     od_row_symbol(row, "function_type", OD_ROW_NOT_NULL, od_slice_str(type_name(bind->type)));
-    od_vgi_put_bytes(dialect, row, "input_schema", od_vgi_msg_bytes(parts.input));
-    od_vgi_put_bytes(dialect, row, "settings", od_vgi_msg_bytes(parts.settings));
-    od_vgi_put_bytes(dialect, row, "secrets", od_vgi_msg_bytes(parts.secrets));
     od_row_binary(row, "attach_opaque_data", OD_ROW_NULLABLE, context->attach);
     od_row_binary(row, "transaction_opaque_data", OD_ROW_NULLABLE, context->transaction);
     od_row_bool(row, "resolved_secrets_provided", bind->secrets_resolved);
@@ -145,10 +154,7 @@ static od_code make_request(const od_vgi_dialect *dialect, const od_vgi_context 
     OD_TRY(od_row_finish(row, NULL, 0, out, err));
 out:
     od_row_free(row);
-    od_msg_unref(parts.arguments);
-    od_msg_unref(parts.settings);
-    od_msg_unref(parts.secrets);
-    od_msg_unref(parts.input);
+    od_vgi_bind_parts_release(&parts);
     return rc;
 }
 

@@ -19,4 +19,14 @@ struct od_vgi_bound {
 
 od_vgi_bound *od_vgi_bound_ref(od_vgi_bound *bound);
 
+/* What a bind sends as streams of their own; NULL: absent. All are released by od_vgi_bind_parts_release. */
+typedef struct {
+    od_msg *arguments, *settings, *secrets, *input;
+} od_vgi_bind_parts;
+
+/* Moved out of BIND. */
+OD_MUST_CHECK od_code od_vgi_bind_parts_make(od_vgi_bind_parts *parts, const od_vgi_bind *bind, od_error *err);
+void od_vgi_bind_parts_put(const od_vgi_bind_parts *parts, const od_vgi_dialect *dialect, od_row *row);
+void od_vgi_bind_parts_release(od_vgi_bind_parts *parts);
+
 #endif

@@ -51,6 +51,7 @@ static od_code read_flags(const od_record *record, od_vgi_function *f, od_error 
     OD_TRY(od_cell_bool(od_vgi_cell(record, "has_finalize"), &f->has_finalize, err));
     OD_TRY(od_cell_bool(od_vgi_cell(record, "input_from_args"), &f->input_from_args, err));
     OD_TRY(od_cell_bool(od_vgi_cell(record, "supports_batch_index"), &f->supports_batch_index, err));
+    OD_TRY(od_cell_bool(od_vgi_cell(record, "supports_window"), &f->supports_window, err));
     OD_TRY(od_vgi_answer_number(od_vgi_cell(record, "input_rows_per_call"), &f->input_rows_per_call, err));
     OD_TRY(od_vgi_answer_number(od_vgi_cell(record, "max_workers"), &f->max_workers, err));
 out:
