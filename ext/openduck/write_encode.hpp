@@ -15,17 +15,6 @@ using namespace duckdb; // NOLINT
 
 class NativeColumn;
 
-//! Rows of a vector: those that SEL lists, or COUNT ones from FIRST on.
-struct NativeRows {
-	const SelectionVector *sel;
-	idx_t first;
-	idx_t count;
-
-	idx_t Get(idx_t i) const {
-		return sel ? sel->get_index(first + i) : first + i;
-	}
-};
-
 //! Gathers rows, column by column, until they are written as one payload. One thread.
 class NativeWriter {
 public:
@@ -34,6 +23,12 @@ public:
 	~NativeWriter();
 	NativeWriter(const NativeWriter &) = delete;
 
+	//! From now on texts that come with a small dictionary are sent as indices into it; Takes has then to be asked.
+	void SendDictionaries() {
+		dictionaries = true;
+	}
+	//! Whether these rows may be appended. If not, what is there has to be flushed first.
+	bool Takes(DataChunk &chunk, const vector<idx_t> &columns, idx_t first, idx_t count) const;
 	//! Copies COUNT rows from FIRST on of the columns COLUMNS of CHUNK.
 	void Append(DataChunk &chunk, const vector<idx_t> &columns, idx_t first, idx_t count);
 	//! Bytes that these rows would add, about.
@@ -47,10 +42,20 @@ public:
 	od_msg *Flush();
 
 private:
+	struct Shape;
+
+	//! That of the payload that Flush is to make.
+	void TakeShape();
+
+	const vector<string> names;
+	const vector<LogicalType> types;
+	od_msg_pool *pool;
+	bool dictionaries = false;
 	vector<unique_ptr<NativeColumn>> columns;
 	idx_t rows = 0;
-	ArrowSchema schema;
-	od_ipc_writer *writer = nullptr;
+	//! Which columns SHAPE has as indices. Storage seldom changes its mind.
+	vector<bool> indexed;
+	unique_ptr<Shape> shape;
 	vector<od_ipc_node> nodes;
 	vector<od_ipc_span> spans;
 };

@@ -272,6 +272,7 @@ bool RowUpload::Finish(int64_t wait_ms, idx_t &rows) {
 //===--------------------------------------------------------------------===//
 RowEncoder::RowEncoder(RowUpload &upload, const StagedColumns &columns)
     : upload(upload), writer(columns.shown, columns.types, upload.Pool()) {
+	writer.SendDictionaries();
 	for (auto &type : columns.types) {
 		variable |= !TypeIsConstantSize(type.InternalType());
 	}
@@ -283,6 +284,9 @@ void RowEncoder::Append(DataChunk &chunk, const vector<idx_t> &from, idx_t batch
 }
 
 void RowEncoder::AppendRows(DataChunk &chunk, const vector<idx_t> &from, idx_t first, idx_t count) {
+	if (!writer.Takes(chunk, from, first, count)) {
+		Flush();
+	}
 	if (variable) {
 		// A payload has to stay below the limit of a message, so long rows go few at a time.
 		auto size = writer.Measure(chunk, from, first, count);

@@ -140,9 +140,9 @@ static od_code make_chunk(reader *r, duckdb_data_chunk chunk, void **other, od_e
     int64_t count = r->rows - r->at < OD_ENGINE_ROWS ? r->rows - r->at : OD_ENGINE_ROWS;
     if ((uint64_t)count > r->left)
         count = (int64_t)r->left;
-    rc = r->shape->format == OD_FORMAT_NATIVE
-             ? od_native_reader_fill(r->shape->native, r->batch, (idx_t)r->at, (idx_t)count, chunk, err)
-             : make_other(r, count, other, err);
+    rc = r->shape->format == OD_FORMAT_NATIVE ? od_native_reader_fill(r->shape->native, od_ipc_reader_schema(r->ipc),
+                                                                      r->batch, (idx_t)r->at, (idx_t)count, chunk, err)
+                                              : make_other(r, count, other, err);
     r->at += count;
     r->left -= (uint64_t)count;
     return rc;

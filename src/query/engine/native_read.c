@@ -115,17 +115,36 @@ void od_native_reader_free(od_native_reader *reader)
 
 /* ---- the schema ---- */
 
-static od_code compare(const struct ArrowSchema *wanted, const struct ArrowSchema *given, const char *path,
-                       od_error *err)
+/* A column of a payload with dictionaries holds indices. */
+static bool is_indexed(const struct ArrowSchema *given)
+{
+    return strcmp(given->format, "S") == 0;
+}
+
+/* The last column of SCHEMA has dictionaries, COUNT columns of the table come before it. */
+static bool has_dictionaries(const struct ArrowSchema *schema, size_t count)
+{
+    if (schema->n_children != (int64_t)count + 1)
+        return false;
+    const struct ArrowSchema *last = schema->children[count];
+    return last->name != NULL && strcmp(last->name, "openduck:dictionaries") == 0 && strcmp(last->format, "+l") == 0 &&
+           last->n_children == 1 && strcmp(last->children[0]->format, "z") == 0;
+}
+
+/* MAY_INDEX: a text may be sent as indices, too. */
+static od_code compare(const struct ArrowSchema *wanted, const struct ArrowSchema *given, bool may_index,
+                       const char *path, od_error *err)
 {
     od_slice want = od_schema_metadata(wanted, "openduck:type"), got = od_schema_metadata(given, "openduck:type");
-    if (given->dictionary != NULL || strcmp(wanted->format, given->format) != 0 || !od_slice_equal(want, got) ||
-        wanted->n_children != given->n_children)
+    bool text = strcmp(wanted->format, "u") == 0 || strcmp(wanted->format, "z") == 0;
+    bool indexed = may_index && text && is_indexed(given);
+    if (given->dictionary != NULL || (strcmp(wanted->format, given->format) != 0 && !indexed) ||
+        !od_slice_equal(want, got) || wanted->n_children != given->n_children)
         return od_fail(err, OD_E_INVALID, "column '%s' is sent as '%.*s' (%s), the table has '%.*s' (%s)", path,
                        (int)(got.len < 64 ? got.len : 64), got.len > 0 ? (const char *)got.data : "", given->format,
                        (int)want.len, want.len > 0 ? (const char *)want.data : "", wanted->format);
     for (int64_t i = 0; i < wanted->n_children; i++) {
-        od_code rc = compare(wanted->children[i], given->children[i], path, err);
+        od_code rc = compare(wanted->children[i], given->children[i], false, path, err);
         if (rc != OD_OK)
             return rc;
     }
@@ -134,11 +153,13 @@ static od_code compare(const struct ArrowSchema *wanted, const struct ArrowSchem
 
 od_code od_native_reader_check(const od_native_reader *reader, const struct ArrowSchema *schema, od_error *err)
 {
-    if (schema->n_children != (int64_t)reader->column_count)
+    bool dictionaries = has_dictionaries(schema, reader->column_count);
+    if (schema->n_children != (int64_t)reader->column_count && !dictionaries)
         return od_fail(err, OD_E_INVALID, "%lld columns are sent, the table has %zu", (long long)schema->n_children,
                        reader->column_count);
     for (size_t i = 0; i < reader->column_count; i++) {
-        od_code rc = compare(reader->schema.children[i], schema->children[i], reader->schema.children[i]->name, err);
+        const struct ArrowSchema *wanted = reader->schema.children[i];
+        od_code rc = compare(wanted, schema->children[i], dictionaries, wanted->name, err);
         if (rc != OD_OK)
             return rc;
     }
@@ -243,7 +264,21 @@ static bool is_ascii(const uint8_t *data, size_t size)
     return (any & 0x8080808080808080U) == 0;
 }
 
-/* Strings stay where they are, in the payload: they are copied when the chunk is appended. */
+/* VALUE stays where it is, in the payload: it is copied when the chunk is appended. */
+static duckdb_string_t string_of(const uint8_t *value, uint32_t len)
+{
+    duckdb_string_t out = {0};
+    if (len <= sizeof out.value.inlined.inlined) {
+        out.value.inlined.length = len;
+        memcpy(out.value.inlined.inlined, value, len);
+    } else {
+        out.value.pointer.length = len;
+        memcpy(out.value.pointer.prefix, value, sizeof out.value.pointer.prefix);
+        out.value.pointer.ptr = (char *)(uintptr_t)value;
+    }
+    return out;
+}
+
 static od_code fill_text(const od_native_reader *reader, size_t index, const place *p, const od_column *column,
                          const uint64_t *validity, od_error *err)
 {
@@ -267,15 +302,7 @@ static od_code fill_text(const od_native_reader *reader, size_t index, const pla
             if (rc != OD_OK)
                 return rc;
         }
-        if (len <= sizeof to[i].value.inlined.inlined) {
-            to[i] = (duckdb_string_t){0};
-            to[i].value.inlined.length = len;
-            memcpy(to[i].value.inlined.inlined, value, len);
-        } else {
-            to[i].value.pointer.length = len;
-            memcpy(to[i].value.pointer.prefix, value, sizeof to[i].value.pointer.prefix);
-            to[i].value.pointer.ptr = (char *)(uintptr_t)value;
-        }
+        to[i] = string_of(value, len);
     }
     return OD_OK;
 }
@@ -385,13 +412,77 @@ static od_code fill(const od_native_reader *reader, size_t index, const place *p
 }
 /* NOLINTEND(misc-no-recursion) */
 
-od_code od_native_reader_fill(const od_native_reader *reader, const od_batch *batch, idx_t first, idx_t count,
-                              duckdb_data_chunk chunk, od_error *err)
+/* ---- dictionaries ---- */
+
+/* The values of the NUMBERth dictionary of LAST, checked as CHECK says; the caller frees *out. */
+static od_code read_dictionary(const od_column *last, size_t number, uint8_t check, duckdb_string_t **out,
+                               size_t *count, od_error *err)
 {
-    size_t index = 0;
+    *out = NULL;
+    if (number >= (size_t)last->length)
+        return damaged("a dictionary is missing", err);
+    const int32_t *lists = (const int32_t *)(const void *)last->data, *ends;
+    const od_column *values = &last->children[0];
+    ends = (const int32_t *)(const void *)values->data + lists[number];
+    *count = (size_t)(lists[number + 1] - lists[number]);
+    if (*count > UINT16_MAX + 1U)
+        return damaged("a dictionary is larger than its indices can tell", err);
+    duckdb_string_t *strings = od_calloc(*count + 1, sizeof *strings);
+    if (strings == NULL)
+        return od_fail(err, OD_E_NO_MEMORY, "out of memory");
+    for (size_t i = 0; i < *count; i++) {
+        const uint8_t *value = values->bytes != NULL ? values->bytes + ends[i] : (const uint8_t *)"";
+        uint32_t len = (uint32_t)(ends[i + 1] - ends[i]);
+        od_code rc = check != OD_TEXT_ANY ? od_text_check(check, value, len, err) : OD_OK;
+        if (rc != OD_OK) {
+            od_free(strings);
+            return rc;
+        }
+        strings[i] = string_of(value, len);
+    }
+    *out = strings;
+    return OD_OK;
+}
+
+/* NUMBER: which of the indexed columns this is. */
+static od_code fill_indexed(const place *p, const od_column *column, const od_column *last, size_t number,
+                            uint8_t check, od_error *err)
+{
+    const uint16_t *indices = (const uint16_t *)(const void *)column->data + p->first;
+    duckdb_string_t *to = duckdb_vector_get_data(p->vector), *strings;
+    const uint64_t *validity;
+    size_t count = 0;
+    if (p->count == 0)
+        return OD_OK;
+    od_code rc = read_dictionary(last, number, check, &strings, &count, err);
+    if (rc != OD_OK)
+        return rc;
+    fill_validity(p, column, &validity);
+    for (idx_t i = 0; i < p->count && rc == OD_OK; i++) {
+        if (!valid_row(validity, i))
+            to[i] = (duckdb_string_t){0};
+        else if (indices[i] < count)
+            to[i] = strings[indices[i]];
+        else
+            rc = damaged("an index is outside of its dictionary", err);
+    }
+    od_free(strings);
+    return rc;
+}
+
+od_code od_native_reader_fill(const od_native_reader *reader, const struct ArrowSchema *schema, const od_batch *batch,
+                              idx_t first, idx_t count, duckdb_data_chunk chunk, od_error *err)
+{
+    bool dictionaries = has_dictionaries(schema, reader->column_count);
+    size_t index = 0, indexed = 0;
     for (size_t i = 0; i < reader->column_count; i++) {
         place p = {duckdb_data_chunk_get_vector(chunk, i), first, count, NULL, 1};
-        od_code rc = fill(reader, index, &p, &batch->columns[i], err);
+        const od_column *column = &batch->columns[i];
+        bool text = reader->fields[index].kind == OD_FIELD_TEXT;
+        od_code rc =
+            dictionaries && text && is_indexed(schema->children[i])
+                ? fill_indexed(&p, column, &batch->columns[reader->column_count], indexed++, reader->checks[index], err)
+                : fill(reader, index, &p, column, err);
         if (rc != OD_OK)
             return rc;
         index = reader->fields[index].next;

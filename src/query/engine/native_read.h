@@ -14,10 +14,11 @@ void od_native_reader_free(od_native_reader *reader); /* NULL allowed */
 /* OD_E_INVALID names the column that differs. */
 OD_MUST_CHECK od_code od_native_reader_check(const od_native_reader *reader, const struct ArrowSchema *schema,
                                              od_error *err);
-/* Rows [FIRST, FIRST + COUNT) of BATCH, whose schema was checked, into CHUNK, which is empty. Strings of CHUNK lie in the payload.
+/* Rows [FIRST, FIRST + COUNT) of BATCH, whose SCHEMA was checked, into CHUNK, which is empty. Strings of CHUNK lie in the payload.
  *   OD_E_CORRUPT   a value that its type does not have */
-OD_MUST_CHECK od_code od_native_reader_fill(const od_native_reader *reader, const od_batch *batch, idx_t first,
-                                            idx_t count, duckdb_data_chunk chunk, od_error *err);
+OD_MUST_CHECK od_code od_native_reader_fill(const od_native_reader *reader, const struct ArrowSchema *schema,
+                                            const od_batch *batch, idx_t first, idx_t count, duckdb_data_chunk chunk,
+                                            od_error *err);
 
 /* native_check.c */
 bool od_geometry_valid(const uint8_t *data, size_t len);

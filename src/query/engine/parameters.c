@@ -76,7 +76,7 @@ static od_code read_native(const source *from, od_error *err)
         rc = od_fail(err, OD_E_NO_MEMORY, "out of memory");
         goto out;
     }
-    OD_TRY(od_native_reader_fill(native, batch, 0, 1, chunk, err));
+    OD_TRY(od_native_reader_fill(native, from->schema, batch, 0, 1, chunk, err));
     OD_TRY(take_values(from, chunk, err));
     OD_TRY(od_ipc_reader_next(from->reader, &batch, err));
     rc = batch == NULL ? OD_OK : one_row(1 + batch->rows, err);

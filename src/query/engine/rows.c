@@ -142,7 +142,8 @@ static void give_rows(duckdb_function_info info, duckdb_data_chunk chunk)
         return;
     }
     idx_t n = count - first < OD_ENGINE_ROWS ? count - first : OD_ENGINE_ROWS;
-    if (od_native_reader_fill(rows->native, rows->batch, first, n, chunk, &err) != OD_OK)
+    if (od_native_reader_fill(rows->native, od_ipc_reader_schema(rows->reader), rows->batch, first, n, chunk, &err) !=
+        OD_OK)
         duckdb_function_set_error(info, err.message);
 }
 

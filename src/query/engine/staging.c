@@ -212,7 +212,8 @@ static od_code append_native(od_staging *ingest, od_error *err)
         for (int64_t at = 0; at < batch->rows; at += OD_ENGINE_ROWS) {
             idx_t n = batch->rows - at < OD_ENGINE_ROWS ? (idx_t)(batch->rows - at) : OD_ENGINE_ROWS;
             duckdb_data_chunk_reset(ingest->chunk);
-            OD_TRY(od_native_reader_fill(ingest->native, batch, (idx_t)at, n, ingest->chunk, err));
+            OD_TRY(od_native_reader_fill(ingest->native, od_ipc_reader_schema(ingest->reader), batch, (idx_t)at, n,
+                                         ingest->chunk, err));
             if (duckdb_append_data_chunk(ingest->appender, ingest->chunk) == DuckDBError)
                 return appender_failed(ingest, err);
         }
