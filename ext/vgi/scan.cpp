@@ -87,7 +87,7 @@ public:
 	explicit ScanLocalState(ClientContext &context) : arrow(make_uniq<ArrowArrayWrapper>(), context) {
 	}
 	ArrowScanLocalState arrow;
-	idx_t stream = 0;
+	ScanStreams::Reader reader;
 	//! Of a filtered scan: all that comes, before the filter.
 	DataChunk wide;
 	unique_ptr<ExpressionExecutor> executor;
@@ -160,7 +160,7 @@ unique_ptr<LocalTableFunctionState> InitLocal(ExecutionContext &context, TableFu
 	auto &bind = input.bind_data->Cast<ScanBindData>();
 	auto result = make_uniq<ScanLocalState>(context.client);
 	result->arrow.column_ids = global.columns;
-	result->stream = global.streams->Assign();
+	global.streams->Assign(result->reader);
 	if (global.filter) {
 		vector<LogicalType> types;
 		for (auto column : global.columns) {
@@ -183,16 +183,20 @@ void Filter(ScanLocalState &state, DataChunk &output) {
 }
 
 //! Whether there is a batch with rows left to give.
-bool HasBatch(ScanGlobalState &global, ScanLocalState &local) {
+bool HasBatch(ClientContext &context, ScanGlobalState &global, ScanLocalState &local) {
 	auto &state = local.arrow;
 	if (state.chunk_offset < idx_t(state.chunk->arrow_array.length)) {
 		return true;
 	}
 	state.Reset();
-	auto chunk = make_shared_ptr<ArrowArrayWrapper>();
-	bool result = global.streams->Next(local.stream, *chunk, state.batch_index);
-	state.chunk = result ? std::move(chunk) : make_shared_ptr<ArrowArrayWrapper>();
-	return result;
+	ScanBatch batch;
+	if (!global.streams->Next(context, local.reader, batch)) {
+		state.chunk = make_shared_ptr<ArrowArrayWrapper>();
+		return false;
+	}
+	state.chunk = std::move(batch.rows);
+	state.batch_index = batch.index;
+	return true;
 }
 
 void Execute(ClientContext &context, TableFunctionInput &input, DataChunk &output) {
@@ -200,7 +204,7 @@ void Execute(ClientContext &context, TableFunctionInput &input, DataChunk &outpu
 	auto &global = input.global_state->Cast<ScanGlobalState>();
 	auto &local = input.local_state->Cast<ScanLocalState>();
 	auto &state = local.arrow;
-	while (HasBatch(global, local)) {
+	while (HasBatch(context, global, local)) {
 		auto count = MinValue<idx_t>(STANDARD_VECTOR_SIZE, idx_t(state.chunk->arrow_array.length) - state.chunk_offset);
 		auto &filled = local.executor ? local.wide : output;
 		filled.Reset();

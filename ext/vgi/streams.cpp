@@ -2,6 +2,11 @@
 
 namespace vgi {
 
+using Clock = std::chrono::steady_clock;
+
+//! How long a thread leaves a stream to the one that reads from it before it looks whether that still does.
+static constexpr std::chrono::milliseconds LOOK_AGAIN(10);
+
 ScanStreams::ScanStreams(od_vgi_scan *first, idx_t count) {
 	auto allowed = od_vgi_scan_max_workers(first);
 	count = MaxValue<idx_t>(1, allowed < 1 ? 1 : MinValue<idx_t>(count, idx_t(allowed)));
@@ -22,45 +27,95 @@ bool ScanStreams::IsDue(idx_t at) const {
 	return at == 0 || batches >= at * BATCHES_PER_STREAM;
 }
 
-bool ScanStreams::NextOf(Stream &stream, ArrowArrayWrapper &out, idx_t &batch) {
-	od_error err = {};
-	lock_guard<mutex> guard(stream.lock);
-	if (!stream.scan && !stream.ended) {
-		if (first_ended) {
-			stream.ended = true;
-			return false;
+//! While it lives, its thread alone reads from the stream.
+class ScanStreams::Turn {
+public:
+	Turn(ClientContext &context, Stream &stream) : stream(stream) {
+		std::unique_lock<mutex> guard(stream.lock);
+		while (stream.reading) {
+			stream.changed.wait_for(guard, LOOK_AGAIN);
+			if (context.interrupted) {
+				throw InterruptException();
+			}
 		}
-		auto code = od_vgi_scan_share(streams[0]->scan, &stream.scan, &err);
-		stream.ended = code != OD_OK;
-		ThrowIfFailed(code, err);
+		stream.reading = true;
 	}
-	while (!stream.ended) {
-		auto code = od_vgi_scan_next(stream.scan, &out.arrow_array, &err);
-		stream.ended = code != OD_OK || !out.arrow_array.release;
-		ThrowIfFailed(code, err);
+	~Turn() {
+		lock_guard<mutex> guard(stream.lock);
+		stream.reading = false;
 		if (stream.ended) {
-			break;
+			stream.changed.notify_all();
+		} else if (calls_another) {
+			stream.changed.notify_one();
 		}
-		if (out.arrow_array.length > 0) {
-			batch = ++batches; // in the stream's order
-			return true;
-		}
-		out.arrow_array.release(&out.arrow_array);
 	}
-	first_ended = first_ended || &stream == streams[0].get();
-	return false;
+	Turn(const Turn &) = delete;
+
+	//! The next one may begin at once, and does not have to look itself whether it can.
+	bool calls_another = true;
+
+private:
+	Stream &stream;
+};
+
+void ScanStreams::Read(Stream &stream, Reader &reader) {
+	if (!stream.scan && !stream.ended) {
+		stream.ended = first_ended;
+		if (!stream.ended) {
+			stream.failure = od_vgi_scan_share(streams[0]->scan, &stream.scan, &stream.why);
+			stream.ended = stream.failure != OD_OK;
+		}
+	}
+	while (!stream.ended && reader.taken.size() < BATCHES_AT_ONCE) {
+		if (!reader.taken.empty() && !od_vgi_scan_is_ready(stream.scan)) {
+			return;
+		}
+		auto rows = make_shared_ptr<ArrowArrayWrapper>();
+		stream.failure = od_vgi_scan_next(stream.scan, &rows->arrow_array, &stream.why);
+		if (stream.failure != OD_OK || !rows->arrow_array.release) {
+			stream.ended = true;
+			first_ended = first_ended || (stream.failure == OD_OK && &stream == streams[0].get());
+		} else if (rows->arrow_array.length > 0) {
+			reader.taken.push_back({std::move(rows), ++batches}); // in the stream's order
+		}
+	}
 }
 
-bool ScanStreams::Next(idx_t &at, ArrowArrayWrapper &out, idx_t &batch) {
-	auto from = IsDue(at) ? at : 0;
-	for (idx_t tried = 0; tried < streams.size(); tried++) {
-		if (NextOf(*streams[from], out, batch)) {
-			return true;
-		}
-		from = (from + 1) % streams.size();
-		at = from;
+//! A stream's rows are for one thread as long as that waits for them more than it works on them: to hand it on for each batch would have two
+//! threads woken by turns for what one can do. Others wait, and look from time to time.
+void ScanStreams::TakeFrom(ClientContext &context, Stream &stream, Reader &reader) {
+	auto back = Clock::now();
+	Turn turn(context, stream);
+	auto begun = Clock::now();
+	Read(stream, reader);
+	auto now = Clock::now();
+	reader.waited = reader.waited / 2 + (now - begun);
+	reader.worked = reader.has_left ? reader.worked / 2 + (back - reader.left) : reader.waited;
+	reader.left = now;
+	reader.has_left = true;
+	turn.calls_another = reader.worked >= reader.waited;
+	if (reader.taken.empty() && stream.failure != OD_OK) {
+		auto failure = stream.failure;
+		stream.failure = OD_OK;
+		ThrowIfFailed(failure, stream.why);
 	}
-	return false;
+}
+
+bool ScanStreams::Next(ClientContext &context, Reader &reader, ScanBatch &out) {
+	auto from = IsDue(reader.stream) ? reader.stream : 0;
+	for (idx_t tried = 0; reader.taken.empty() && tried < streams.size(); tried++) {
+		TakeFrom(context, *streams[from], reader);
+		if (reader.taken.empty()) {
+			from = (from + 1) % streams.size();
+			reader.stream = from;
+		}
+	}
+	if (reader.taken.empty()) {
+		return false;
+	}
+	out = std::move(reader.taken.front());
+	reader.taken.pop_front();
+	return true;
 }
 
 } // namespace vgi

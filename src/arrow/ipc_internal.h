@@ -33,6 +33,11 @@ ArrowErrorCode od_unit_view(struct ArrowIpcDecoder *decoder, struct ArrowBufferV
 /* As od_unit_view, as an array that keeps SHARED (an nanoarrow shared buffer that holds the body) alive. */
 ArrowErrorCode od_unit_array(struct ArrowIpcDecoder *decoder, struct ArrowBuffer *shared,
                              struct ArrowIpcDictionaries *dictionaries, struct ArrowArray *out, struct ArrowError *why);
+/* ipc_array.c. Whether batches of SCHEMA, which has no dictionaries, have nothing but columns without children. */
+bool od_flat_fits(const struct ArrowSchema *schema);
+/* VIEW, of such a batch, validated, as an array that keeps OWNER, in which its BODY is. out->release NULL: buffers were copied elsewhere. */
+ArrowErrorCode od_flat_array(const struct ArrowArrayView *view, struct ArrowBufferView body, od_msg *owner,
+                             struct ArrowArray *out);
 /* Stores the dictionary batch just checked. */
 ArrowErrorCode od_unit_dictionary(struct ArrowIpcDecoder *decoder, struct ArrowBuffer *shared,
                                   struct ArrowIpcDictionaries *dictionaries, struct ArrowError *why);

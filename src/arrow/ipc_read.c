@@ -12,6 +12,7 @@ struct od_ipc_reader {
     struct ArrowSchema schema;
     struct ArrowIpcDictionaries dictionaries; /* private_data NULL: none */
     bool has_dictionaries;
+    bool is_flat;        /* no column has children or a dictionary */
     char refused[128];   /* why _next cannot show this schema; "" if it can */
     od_buf schema_bytes; /* the schema message as it came */
     od_slice payload;
@@ -20,6 +21,7 @@ struct od_ipc_reader {
     bool piecewise; /* the payload is one message of a stream: it ends without an end mark */
     od_buf header;  /* an aligned copy of a misaligned header */
     od_buf peeked;  /* the head of the message peeked last */
+    bool is_peeked; /* the decoder has what that says */
     od_batch batch;
     od_column *columns; /* all columns, nested ones too; batch.columns is the first */
 };
@@ -119,7 +121,10 @@ static od_code next_message(od_ipc_reader *reader, od_message *out, bool *end, o
                        len, at, OD_IPC_MAX_METADATA);
     *out = (od_message){.at = at, .whole = od_slice_of(all.data + at, 8 + (size_t)len), .body_at = at + 8 + len};
     const uint8_t *header = out->whole.data;
-    if (((uintptr_t)header & 7) != 0) {
+    bool known = reader->is_peeked && reader->peeked.len == out->whole.len &&
+                 memcmp(reader->peeked.data, header, out->whole.len) == 0;
+    reader->is_peeked = false;
+    if (!known && ((uintptr_t)header & 7) != 0) {
         reader->header.len = 0;
         od_code rc = od_buf_append(&reader->header, header, out->whole.len, err);
         if (rc != OD_OK)
@@ -128,7 +133,7 @@ static od_code next_message(od_ipc_reader *reader, od_message *out, bool *end, o
     }
     struct ArrowError why = {{0}};
     struct ArrowBufferView view = {{header}, (int64_t)out->whole.len};
-    ArrowErrorCode na = od_unit_header(&reader->decoder, view, &why);
+    ArrowErrorCode na = known ? NANOARROW_OK : od_unit_header(&reader->decoder, view, &why);
     if (na != NANOARROW_OK)
         return na_fail(reader, at, na, &why, err);
     int64_t body = reader->decoder.body_size_bytes;
@@ -212,6 +217,7 @@ static od_code decode_schema(od_ipc_reader *reader, const od_message *message, o
         return na_fail(reader, message->at, na, &why, err);
     }
     reader->has_dictionaries = any_dictionary(&reader->schema);
+    reader->is_flat = od_flat_fits(&reader->schema);
     if (reader->has_dictionaries)
         na = ArrowIpcDictionariesInit(&reader->dictionaries, &encodings, &why);
     if (na != NANOARROW_OK)
@@ -402,6 +408,35 @@ static ArrowErrorCode hold(const od_ipc_reader *reader, const od_message *messag
     return rc;
 }
 
+static ArrowErrorCode make_flat(od_ipc_reader *reader, const od_message *message, od_msg *owner, struct ArrowArray *out,
+                                struct ArrowError *why)
+{
+    struct ArrowBufferView body = {{reader->payload.data + message->body_at}, (int64_t)message->body_len};
+    struct ArrowArrayView *view;
+    ArrowErrorCode na = od_unit_view(&reader->decoder, body, &view, why);
+
+    return na == NANOARROW_OK ? od_flat_array(view, body, owner, out) : na;
+}
+
+/* The dictionary just checked is stored; a batch goes to OUT. */
+static ArrowErrorCode make_array(od_ipc_reader *reader, const od_message *message, bool dictionary, od_msg *owner,
+                                 struct ArrowArray *out, struct ArrowError *why)
+{
+    struct ArrowIpcDictionaries *dictionaries = reader->has_dictionaries ? &reader->dictionaries : NULL;
+    struct ArrowBuffer shared;
+    ArrowErrorCode na = reader->is_flat ? make_flat(reader, message, owner, out, why) : NANOARROW_OK;
+
+    if (na != NANOARROW_OK || out->release != NULL)
+        return na;
+    na = hold(reader, message, owner, &shared);
+    if (na == NANOARROW_OK) {
+        na = dictionary ? od_unit_dictionary(&reader->decoder, &shared, dictionaries, why)
+                        : od_unit_array(&reader->decoder, &shared, dictionaries, out, why);
+        ArrowBufferReset(&shared);
+    }
+    return na;
+}
+
 od_code od_ipc_reader_next_array(od_ipc_reader *reader, od_msg *owner, struct ArrowArray *out, od_error *err)
 {
     memset(out, 0, sizeof *out);
@@ -414,15 +449,8 @@ od_code od_ipc_reader_next_array(od_ipc_reader *reader, od_msg *owner, struct Ar
             return rc;
         }
         bool dictionary = reader->decoder.message_type == NANOARROW_IPC_MESSAGE_TYPE_DICTIONARY_BATCH;
-        struct ArrowIpcDictionaries *dictionaries = reader->has_dictionaries ? &reader->dictionaries : NULL;
         struct ArrowError why = {{0}};
-        struct ArrowBuffer shared;
-        ArrowErrorCode na = hold(reader, &message, owner, &shared);
-        if (na == NANOARROW_OK) {
-            na = dictionary ? od_unit_dictionary(&reader->decoder, &shared, dictionaries, &why)
-                            : od_unit_array(&reader->decoder, &shared, dictionaries, out, &why);
-            ArrowBufferReset(&shared);
-        }
+        ArrowErrorCode na = make_array(reader, &message, dictionary, owner, out, &why);
         if (na != NANOARROW_OK) {
             reader->ended = true;
             return na_fail(reader, message.at, na, &why, err);
@@ -457,6 +485,7 @@ od_code od_ipc_reader_peek(od_ipc_reader *reader, od_slice head, od_ipc_head *ou
 {
     struct ArrowError why = {{0}};
     reader->peeked.len = 0;
+    reader->is_peeked = false;
     od_code rc = od_buf_append(&reader->peeked, head.data, head.len, err);
     if (rc != OD_OK)
         return rc;
@@ -468,6 +497,7 @@ od_code od_ipc_reader_peek(od_ipc_reader *reader, od_slice head, od_ipc_head *ou
     if (reader->decoder.body_size_bytes < 0)
         return od_fail(err, OD_E_CORRUPT, "arrow stream: a body of %lld bytes",
                        (long long)reader->decoder.body_size_bytes);
+    reader->is_peeked = true;
     *out = (od_ipc_head){.type = OD_IPC_OTHER, .body_len = (size_t)reader->decoder.body_size_bytes};
     switch (reader->decoder.message_type) {
     case NANOARROW_IPC_MESSAGE_TYPE_SCHEMA:

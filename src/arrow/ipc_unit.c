@@ -247,7 +247,10 @@ ArrowErrorCode od_unit_array(struct ArrowIpcDecoder *decoder, struct ArrowBuffer
     NANOARROW_RETURN_NOT_OK(ArrowIpcDecoderDecodeArrayViewInternal(decoder, factory, -1, dictionaries, &view, why));
     NANOARROW_RETURN_NOT_OK(ArrowArrayViewValidate(view, NANOARROW_VALIDATION_LEVEL_FULL, why));
     struct ArrowArray made = {0};
-    ArrowErrorCode rc = ArrowIpcDecoderDecodeArrayInternal(decoder, -1, &made, NANOARROW_VALIDATION_LEVEL_FULL, why);
+    /* It has the buffers of the view, which was validated, but for dictionaries, which are copied into it. */
+    enum ArrowValidationLevel level =
+        dictionaries != NULL ? NANOARROW_VALIDATION_LEVEL_FULL : NANOARROW_VALIDATION_LEVEL_NONE;
+    ArrowErrorCode rc = ArrowIpcDecoderDecodeArrayInternal(decoder, -1, &made, level, why);
     if (rc != NANOARROW_OK) {
         if (made.release != NULL)
             ArrowArrayRelease(&made);

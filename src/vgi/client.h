@@ -189,6 +189,8 @@ OD_MUST_CHECK od_code od_vgi_scan_share(od_vgi_scan *scan, od_vgi_scan **out, od
 /* The next batch, a struct array of od_vgi_scan_schema that lives on its own; out->release NULL: the end, which the worker told.
  * A batch may have no rows. A schema other than the bound one is OD_E_PROTOCOL. */
 OD_MUST_CHECK od_code od_vgi_scan_next(od_vgi_scan *scan, struct ArrowArray *out, od_error *err);
+/* Whether as many bytes as the last batch had are there already: the next one then comes with hardly a wait. */
+bool od_vgi_scan_is_ready(const od_vgi_scan *scan);
 /* Gives ROWS (taken, also on failure) of the input's schema to a function over rows, and the batch that it makes of them to OUT, whose
  * release is NULL if that is none. *MORE: there is more of these rows; put the very same again, with AGAIN. */
 OD_MUST_CHECK od_code od_vgi_scan_put(od_vgi_scan *scan, struct ArrowArray *rows, bool again, struct ArrowArray *out,

@@ -42,6 +42,11 @@ OD_MUST_CHECK od_code od_vgi_link_open(const od_vgi_location *location, const od
                                        od_error *err);
 /* Exactly LEN bytes. OD_E_CONNECTION_LOST: the worker ended; the message says how, with the end of what it wrote to stderr. */
 OD_MUST_CHECK od_code od_vgi_link_read(od_vgi_link *link, void *to, size_t len, const od_vgi_wait *wait, od_error *err);
+/* Reads the next BODY bytes without a copy, if they lie aligned to 8 and whole behind the HEAD bytes that were read last: *message is both,
+ * valid while *owner is, which the caller has to give back. False: read them otherwise. */
+bool od_vgi_link_lend(od_vgi_link *link, size_t head, size_t body, od_slice *message, od_msg **owner);
+/* How many bytes can be read without a wait: all of them, or at least ENOUGH. */
+size_t od_vgi_link_available(const od_vgi_link *link, size_t enough);
 OD_MUST_CHECK od_code od_vgi_link_write(od_vgi_link *link, od_slice bytes, const od_vgi_wait *wait, od_error *err);
 /* Whether an idle link can be used again: the peer has neither ended nor sent anything. */
 bool od_vgi_link_usable(od_vgi_link *link);

@@ -59,13 +59,14 @@ typedef struct {
     od_vgi *vgi;
     od_vgi_source *source;
     od_ipc_reader *reader;
-    od_buf head;    /* of the message that is read */
-    bool begun;     /* the schema was read */
-    bool ended;     /* the end mark was read */
-    bool failed;    /* the worker told an error */
-    od_buf cursor;  /* over HTTP: goes with the next request; empty: there is none to make */
-    od_buf call;    /* goes with each of them, once it was told */
-    od_error fault; /* which */
+    od_buf head;        /* of the message that is read */
+    size_t message_len; /* of the last one whose body was read */
+    bool begun;         /* the schema was read */
+    bool ended;         /* the end mark was read */
+    bool failed;        /* the worker told an error */
+    od_buf cursor;      /* over HTTP: goes with the next request; empty: there is none to make */
+    od_buf call;        /* goes with each of them, once it was told */
+    od_error fault;     /* which */
 } od_vgi_stream;
 
 /* Of bytes in memory OD_E_CORRUPT if there are more than were due. */

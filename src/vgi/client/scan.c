@@ -10,8 +10,10 @@
 
 /* How long a scan that is given up may take to hand its session back. */
 enum { CANCEL_MS = 2000, AHEAD_MAX = 16 };
-/* Batches that come faster than this are read some at a time: a worker that writes each in many small pieces would wake us for each. */
-enum { PACE_BATCHES = 8, GATHER_BATCHES = 4, GATHER_MAX_NS = 400000 };
+/* Of batches that come fast some are let come together: to be woken for each, and each of its pieces, costs more than to read it. No more of
+ * them than half of what the worker can make meanwhile, for which it has wishes and room in its socket: it would wait for us, and its
+ * pace seem slower than it is. Nor for more than a part of the time that the scan has taken so far. */
+enum { PACE_BATCHES = 8, GATHER_BATCHES = 6, GATHER_BYTES = 96 << 10, GATHER_MAX_NS = 2000000, GATHER_PART = 8 };
 
 /* ---- ticks ---- */
 
@@ -51,6 +53,18 @@ od_code od_vgi_scan_send(od_vgi_scan *scan, const od_vgi_wait *wait, od_error *e
     return send_input(scan, 0, wait, err);
 }
 
+/* As many wishes as are sent at once; each is the same bytes, which need not be made again for each batch. */
+static od_code make_wishes(od_vgi_scan *scan, od_error *err)
+{
+    od_code rc = OD_OK;
+
+    for (size_t i = 0; i < AHEAD_MAX; i++)
+        OD_TRY(add_tick(scan, false, err));
+    OD_TRY(od_ipc_writer_flush_part(scan->ticks, 0, &scan->wishes, err));
+out:
+    return rc;
+}
+
 /* Wishes for batches, so that the worker makes the next ones while one is used: one ahead at first, some once the scan goes on. */
 static od_code wish(od_vgi_scan *scan, const od_vgi_wait *wait, od_error *err)
 {
@@ -61,9 +75,14 @@ static od_code wish(od_vgi_scan *scan, const od_vgi_wait *wait, od_error *err)
         ahead = AHEAD_MAX;
     if (scan->pending > ahead / 2)
         return OD_OK;
-    for (; scan->pending < ahead; scan->pending++)
-        OD_TRY(add_tick(scan, false, err));
-    OD_TRY(send_input(scan, 0, wait, err));
+    if (!scan->input_begun)
+        OD_TRY(send_input(scan, 0, wait, err));
+    if (scan->wishes == NULL)
+        OD_TRY(make_wishes(scan, err));
+    od_slice all = od_vgi_msg_bytes(scan->wishes);
+    OD_TRY(od_vgi_link_write(scan->session->link, od_slice_of(all.data, all.len / AHEAD_MAX * (ahead - scan->pending)),
+                             wait, err));
+    scan->pending = ahead;
 out:
     return rc;
 }
@@ -370,10 +389,29 @@ static void keep_pace(od_vgi_scan *scan)
 {
     if (++scan->batches % PACE_BATCHES != 0)
         return;
-    int64_t now = od_clock_ns(), gather = (now - scan->paced_ns) / PACE_BATCHES * GATHER_BATCHES;
+    int64_t now = od_clock_ns(), count = GATHER_BYTES / (int64_t)(scan->stream.message_len + 1);
 
-    scan->gather_ns = scan->paced_ns != 0 && gather < GATHER_MAX_NS ? gather : 0;
+    if (scan->begun_ns == 0)
+        scan->begun_ns = scan->paced_ns = now;
+    if (count > GATHER_BATCHES)
+        count = GATHER_BATCHES;
+    int64_t pace = (now - scan->paced_ns) / PACE_BATCHES, most = (now - scan->begun_ns) / GATHER_PART;
+    if (most > GATHER_MAX_NS)
+        most = GATHER_MAX_NS;
+    if (most > pace * count)
+        most = pace * count;
+    scan->gather_ns = most >= 2 * pace ? most : 0; /* else nothing comes together */
     scan->paced_ns = now;
+}
+
+bool od_vgi_scan_is_ready(const od_vgi_scan *scan)
+{
+    size_t wanted = scan->stream.message_len;
+
+    if (scan->over || scan->stream.ended || wanted == 0)
+        return false;
+    return (scan->source.link != NULL ? od_vgi_link_available(scan->source.link, wanted) : scan->source.memory.len) >=
+           wanted;
 }
 
 od_code od_vgi_scan_next(od_vgi_scan *scan, struct ArrowArray *out, od_error *err)
@@ -437,6 +475,7 @@ void od_vgi_scan_close(od_vgi_scan *scan)
     od_vgi_stream_release(&scan->stream);
     od_fetched_release(&scan->answer);
     od_ipc_writer_free(scan->ticks);
+    od_msg_unref(scan->wishes);
     od_schema_release(&scan->input);
     od_schema_release(&scan->schema);
     od_buf_release(&scan->columns);

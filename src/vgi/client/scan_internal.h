@@ -14,6 +14,7 @@ struct od_vgi_scan {
     od_vgi_source source;
     od_vgi_stream stream;
     od_ipc_writer *ticks;
+    od_msg *wishes;           /* for batches, the most that are sent at once; NULL: none was */
     struct ArrowSchema input; /* of the input stream; no columns: ticks only */
     const char *phase;        /* of a function over rows, or NULL */
     od_uuid substream;        /* of one with phases, that keeps rows by stream */
@@ -28,7 +29,8 @@ struct od_vgi_scan {
     int64_t row_limit; /* 0: none */
     size_t pending;    /* ticks that are not answered yet */
     size_t batches;    /* that came */
-    int64_t paced_ns;  /* when the last PACE_BATCHES had come */
+    int64_t begun_ns;  /* when the first PACE_BATCHES had come */
+    int64_t paced_ns;  /* when the last ones had */
     int64_t gather_ns; /* of od_vgi_wait: a few batches' time while they come fast, else 0 */
     int64_t max_workers;
     od_fetched answer; /* over HTTP: what is read */

@@ -62,20 +62,25 @@ out:
     return rc;
 }
 
-/* The whole message, its body aligned. */
-static od_code read_message(od_vgi_stream *stream, const od_vgi_wait *wait, size_t body, od_msg **out, od_error *err)
+/* The whole MESSAGE, its body aligned, as long as there is OUT. */
+static od_code read_message(od_vgi_stream *stream, const od_vgi_wait *wait, size_t body, od_slice *message,
+                            od_msg **out, od_error *err)
 {
     size_t head = stream->head.len;
     od_code rc;
 
     *out = NULL;
+    stream->message_len = head + body;
     if (body > OD_VGI_MAX_BODY)
         return od_fail(err, OD_E_TOO_LARGE, "the worker sends a batch of %zu bytes, above the limit of %zu", body,
                        OD_VGI_MAX_BODY);
+    if (stream->source->link != NULL && od_vgi_link_lend(stream->source->link, head, body, message, out))
+        return OD_OK;
     rc = od_msg_create(head + body, (unsigned)((ALIGNMENT - head % ALIGNMENT) % ALIGNMENT), out, err);
     if (rc != OD_OK)
         return rc;
     memcpy(od_msg_data(*out), stream->head.data, head);
+    *message = od_slice_of(od_msg_data(*out), head + body);
     rc = read_bytes(stream->source, od_msg_data(*out) + head, body, wait, err);
     if (rc != OD_OK) {
         od_msg_unref(*out);
@@ -165,7 +170,8 @@ static od_code begin(od_vgi_stream *stream, const od_ipc_head *head, od_error *e
 static od_code take(od_vgi_stream *stream, const od_ipc_head *head, const od_vgi_wait *wait, struct ArrowArray *out,
                     od_error *err)
 {
-    od_msg *message = NULL;
+    od_msg *owner = NULL;
+    od_slice message;
     bool heard = false, place = false;
     od_code rc = OD_OK;
 
@@ -176,14 +182,14 @@ static od_code take(od_vgi_stream *stream, const od_ipc_head *head, const od_vgi
     if (head->type == OD_IPC_BATCH && head->rows == 0)
         OD_TRY(hear(stream, &heard, err));
     heard = heard || (place && head->rows == 0);
-    OD_TRY(read_message(stream, wait, head->body_len, &message, err));
+    OD_TRY(read_message(stream, wait, head->body_len, &message, &owner, err));
     if (heard)
         goto out;
-    OD_TRY(od_ipc_reader_feed(stream->reader, od_slice_of(od_msg_data(message), od_msg_len(message)), message, err));
+    OD_TRY(od_ipc_reader_feed(stream->reader, message, owner, err));
     if (head->type == OD_IPC_BATCH)
-        OD_TRY(od_ipc_reader_next_array(stream->reader, message, out, err));
+        OD_TRY(od_ipc_reader_next_array(stream->reader, owner, out, err));
 out:
-    od_msg_unref(message);
+    od_msg_unref(owner);
     return rc;
 }
 

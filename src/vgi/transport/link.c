@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -14,7 +15,7 @@
 
 #include "base/banned.h"
 
-enum { STEP_MS = 50, GONE_STEP_MS = 5, KILL_WAIT_MS = 6000, TAIL_SHOWN = 600, LAST_WORDS_MS = 2000 };
+enum { STEP_MS = 50, GONE_STEP_MS = 5, KILL_WAIT_MS = 6000, TAIL_SHOWN = 600, LAST_WORDS_MS = 2000, HEAD_BYTES = 1024 };
 
 od_code od_vgi_link_open(const od_vgi_location *location, const od_vgi_wait *wait, od_vgi_link **out, od_error *err)
 {
@@ -175,10 +176,33 @@ static od_code lost(od_vgi_link *link, od_error *err)
 
 /* ---- bytes ---- */
 
-/* Waits until there is something: up to LEN bytes of it go to TO, *n of them, at least 1, and what is there beyond to the bytes ahead. */
+/* Memory for what is read ahead that nobody else has. */
+static od_code renew_ahead(od_vgi_link *link, od_error *err)
+{
+    od_msg *fresh;
+    od_code rc = OD_OK;
+
+    if (link->ahead != NULL && !link->is_lent)
+        return OD_OK;
+    if (link->pool == NULL)
+        OD_TRY(od_msg_pool_create(OD_VGI_AHEAD_KEPT, &link->pool, err));
+    OD_TRY(od_msg_pool_take(link->pool, OD_VGI_AHEAD, 0, &fresh, err));
+    od_msg_unref(link->ahead);
+    link->ahead = fresh;
+    link->is_lent = false;
+out:
+    return rc;
+}
+
+/* Waits until there is something: up to LEN bytes of it go to TO, *n of them, and what is there beyond to the bytes ahead. LEN 0: all of
+ * it does. At least one byte comes. */
 static od_code read_some(od_vgi_link *link, uint8_t *to, size_t len, const od_vgi_wait *wait, size_t *n, od_error *err)
 {
-    const struct iovec parts[2] = {{to, len}, {link->ahead, OD_VGI_AHEAD}};
+    od_code rc = renew_ahead(link, err);
+
+    if (rc != OD_OK)
+        return rc;
+    const struct iovec parts[2] = {{to, len}, {od_msg_data(link->ahead), OD_VGI_AHEAD}};
     const struct timespec gather = {.tv_nsec = wait->gather_ns};
     bool gathered = wait->gather_ns == 0;
 
@@ -197,8 +221,7 @@ static od_code read_some(od_vgi_link *link, uint8_t *to, size_t len, const od_vg
             gathered = true;
             (void)nanosleep(&gather, NULL);
         } else if (errno == EAGAIN) {
-            od_code rc = od_vgi_link_wait(link, link->in, POLLIN, wait, err);
-
+            rc = od_vgi_link_wait(link, link->in, POLLIN, wait, err);
             if (rc != OD_OK)
                 return rc;
         }
@@ -213,11 +236,12 @@ od_code od_vgi_link_read(od_vgi_link *link, void *to, size_t len, const od_vgi_w
         size_t n = link->ahead_len < len ? link->ahead_len : len;
 
         if (n > 0) {
-            memcpy(at, link->ahead + link->ahead_at, n);
+            memcpy(at, od_msg_data(link->ahead) + link->ahead_at, n);
             link->ahead_at += n;
             link->ahead_len -= n;
         } else {
-            od_code rc = read_some(link, at, len, wait, &n, err);
+            /* What follows a head can so be lent with it. */
+            od_code rc = read_some(link, at, len < HEAD_BYTES ? 0 : len, wait, &n, err);
 
             if (rc != OD_OK)
                 return rc;
@@ -226,6 +250,31 @@ od_code od_vgi_link_read(od_vgi_link *link, void *to, size_t len, const od_vgi_w
         len -= n;
     }
     return OD_OK;
+}
+
+bool od_vgi_link_lend(od_vgi_link *link, size_t head, size_t body, od_slice *message, od_msg **owner)
+{
+    if (link->ahead_len < body || link->ahead_len == 0 || link->ahead_at < head)
+        return false;
+    const uint8_t *at = od_msg_data(link->ahead) + link->ahead_at;
+
+    if (((uintptr_t)at & 7) != 0)
+        return false;
+    *message = od_slice_of(at - head, head + body);
+    *owner = od_msg_ref(link->ahead);
+    link->is_lent = true;
+    link->ahead_at += body;
+    link->ahead_len -= body;
+    return true;
+}
+
+size_t od_vgi_link_available(const od_vgi_link *link, size_t enough)
+{
+    int more = 0;
+
+    if (link->ahead_len >= enough || link->in < 0 || ioctl(link->in, FIONREAD, &more) != 0 || more < 0)
+        return link->ahead_len;
+    return link->ahead_len + (size_t)more;
 }
 
 /* As write, without a SIGPIPE for the program that we are in. */
@@ -306,5 +355,7 @@ void od_vgi_link_free(od_vgi_link *link)
     }
     if (link->log >= 0)
         close(link->log);
+    od_msg_unref(link->ahead);
+    od_msg_pool_free(link->pool);
     od_free(link);
 }

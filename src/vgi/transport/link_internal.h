@@ -6,7 +6,8 @@
 
 #include "vgi/transport.h"
 
-enum { OD_VGI_TAIL = 4096, OD_VGI_AHEAD = 65536 };
+/* What is read ahead is a message of a pool, which keeps memory in steps of 256 KiB, its head included. */
+enum { OD_VGI_TAIL = 4096, OD_VGI_AHEAD = (512 << 10) - 256, OD_VGI_AHEAD_KEPT = 1 << 20 };
 
 struct od_vgi_link {
     int in, out; /* what is read and written; of a socket the same */
@@ -15,9 +16,11 @@ struct od_vgi_link {
     pid_t pid;   /* leader of its session; -1: a socket, or gone */
     int status;  /* of waitpid, once it is gone */
     bool ended;
-    char shown[80];              /* what it is, for messages */
-    size_t ahead_at, ahead_len;  /* what was read and not asked for yet */
-    uint8_t ahead[OD_VGI_AHEAD]; /* many small reads are one */
+    char shown[80];             /* what it is, for messages */
+    size_t ahead_at, ahead_len; /* what was read and not asked for yet */
+    od_msg *ahead;              /* many small reads are one; NULL: nothing was read */
+    bool is_lent;               /* somebody has a part of it */
+    od_msg_pool *pool;
     size_t tail_len;
     char tail[OD_VGI_TAIL]; /* the end of stderr */
 };

@@ -270,6 +270,29 @@ static void test_arrays_outlive_reader_and_payload(void **state)
     }
 }
 
+/* As the C data interface allows it: a column is moved out, and lives longer than the batch and the other columns. */
+static void test_a_column_taken_out_of_a_batch_outlives_it(void **state)
+{
+    (void)state;
+    for (unsigned skew = 0; skew < 8; skew += 7) {
+        od_ipc_reader *reader = new_reader();
+        od_msg *msg = load("several_batches", skew);
+        struct ArrowArray batch, column;
+        assert_ok(od_ipc_reader_start(reader, bytes_of(msg), NULL, &err));
+        assert_ok(od_ipc_reader_next_array(reader, msg, &batch, &err));
+        od_ipc_reader_free(reader);
+        od_msg_unref(msg);
+        column = *batch.children[0];
+        batch.children[0]->release = NULL;
+        batch.release(&batch);
+        assert_null(batch.release);
+        assert_int_equal(column.length, 3);
+        assert_int_equal(((const int64_t *)column.buffers[1])[2], 3);
+        column.release(&column);
+        assert_null(column.release);
+    }
+}
+
 static void test_dictionaries_come_with_arrays(void **state)
 {
     (void)state;
@@ -418,6 +441,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_layouts_that_are_not_read_are_named),
         cmocka_unit_test(test_every_cut_is_found),
         cmocka_unit_test(test_arrays_outlive_reader_and_payload),
+        cmocka_unit_test(test_a_column_taken_out_of_a_batch_outlives_it),
         cmocka_unit_test(test_dictionaries_come_with_arrays),
         cmocka_unit_test(test_flipped_bytes_do_no_harm),
         cmocka_unit_test(test_arrays_are_written),

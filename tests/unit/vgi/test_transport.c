@@ -190,6 +190,38 @@ static void test_a_wait_for_bytes_lets_them_gather(void **state)
     od_vgi_link_free(link);
 }
 
+/* What came whole behind its head is lent without a copy, and stays as it is while more is read. */
+static void test_bytes_that_came_whole_are_lent(void **state)
+{
+    od_vgi_link *link =
+        start("printf 'head-is8body-of-16-bytesoddhead-is8too'; sleep 0.3; printf -- '-short'; exec cat");
+    char got[8];
+    od_slice message, none;
+    od_msg *owner, *nobody;
+
+    (void)state;
+    assert_int_equal(od_vgi_link_read(link, got, 8, &patient, NULL), OD_OK);
+    assert_memory_equal(got, "head-is8", 8);
+    assert_true(od_vgi_link_available(link, 16) >= 16);
+    assert_false(od_vgi_link_lend(link, 9, 16, &none, &nobody)); /* more than was read before it */
+    assert_true(od_vgi_link_lend(link, 8, 16, &message, &owner));
+    assert_int_equal(message.len, 24);
+    assert_int_equal((uintptr_t)(message.data + 8) % 8, 0);
+    assert_int_equal(od_vgi_link_read(link, got, 3, &patient, NULL), OD_OK);
+    assert_memory_equal(got, "odd", 3);
+    assert_int_equal(od_vgi_link_read(link, got, 8, &patient, NULL), OD_OK);
+    assert_false(od_vgi_link_lend(link, 8, 3, &none, &nobody)); /* it lies askew */
+    assert_false(od_vgi_link_lend(link, 8, 9, &none, &nobody)); /* not all of it is there */
+    assert_int_equal(od_vgi_link_read(link, got, 3, &patient, NULL), OD_OK);
+    assert_memory_equal(got, "too", 3);
+    assert_int_equal(od_vgi_link_read(link, got, 6, &patient, NULL), OD_OK);
+    assert_memory_equal(got, "-short", 6);
+    assert_memory_equal(message.data, "head-is8body-of-16-bytes", 24);
+    od_vgi_link_free(link);
+    assert_memory_equal(message.data, "head-is8body-of-16-bytes", 24);
+    od_msg_unref(owner);
+}
+
 /* Of the worker's group nobody is left, also where it has children. */
 static void test_a_worker_that_ignores_its_end_is_killed_with_its_children(void **state)
 {
@@ -295,6 +327,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_broken_pipe_is_an_error_and_no_signal),
         cmocka_unit_test(test_waiting_ends_with_the_deadline_or_when_it_is_given_up),
         cmocka_unit_test(test_a_wait_for_bytes_lets_them_gather),
+        cmocka_unit_test(test_bytes_that_came_whole_are_lent),
         cmocka_unit_test(test_a_worker_that_ignores_its_end_is_killed_with_its_children),
         cmocka_unit_test(test_no_worker_outlives_a_killed_client),
         cmocka_unit_test(test_a_worker_inherits_nothing_else),
