@@ -158,7 +158,13 @@ BoundArm BindFormatArm(ClientContext &context, Binder &binder, const BranchedNam
 	for (auto &option : options) {
 		arguments.push_back(Named(option.first, option.second));
 	}
-	return BindLocalFunction(context, binder, table, reader->second, std::move(arguments));
+	try {
+		return BindLocalFunction(context, binder, table, reader->second, std::move(arguments));
+	} catch (std::exception &ex) {
+		// What a reader says of its files need not tell whose they are.
+		ErrorData(ex).Throw(
+		    StringUtil::Format("a branch of %s, of the format '%s', cannot be read: ", table.Quoted(), format));
+	}
 }
 
 } // namespace openduck

@@ -21,11 +21,11 @@ A function with "aggregate" sums its one column; its "fault" is what it does ins
 A function with "scalar" is one of a column that it gives back; its "fault" is what it does instead: "short" (a row too
 few), "ends" or "dies".
 BRANCH: {"function": NAME} or {"source": [CATALOG, SCHEMA, TABLE]} or {"format": NAME, "locations": [...]}, with
-"filter", "arguments" (a list of positional ones) and "writable". "settings" and "secret_types" (NAME: {KEY: TYPE}) are
-declared at attach; a function with "secret" asks for one of that type. TYPE is Arrow's name of it ("int64"). Each
-method that is called is a line of FILE, a JSON object, with what an init says of filters, columns and limits. A
-function with "apply" says that it applies filters exactly (of comparisons with constants); one with "refuse" has no
-engine for them.
+"filter", "arguments" (a list of positional ones), "options" (of the format) and "writable". "settings" and
+"secret_types" (NAME: {KEY: TYPE}) are declared at attach; a function with "secret" asks for one of that type. TYPE
+is Arrow's name of it ("int64"). Each method that is called is a line of FILE, a JSON object, with what an init says
+of filters, columns and limits. A function with "apply" says that it applies filters exactly (of comparisons with
+constants); one with "refuse" has no engine for them.
 """
 
 import io
@@ -49,6 +49,12 @@ def stream(batch, metadata=None):
     with ipc.new_stream(out, batch.schema) as writer:
         writer.write_batch(batch, custom_metadata=metadata)
     return out.getvalue()
+
+
+def named(values):
+    """A stream of one row of VALUES; None: of none."""
+    arrays = [pa.array([value]) for value in values.values()]
+    return stream(pa.RecordBatch.from_arrays(arrays, names=list(values))) if values else None
 
 
 def record(**columns):
@@ -273,15 +279,23 @@ class Worker:
             required_extensions=(TEXTS, table.get("required_extensions", [])),
         )
 
-    def branch(self, function="", source=None, format=None, locations=None, filter=None, arguments=(), writable=False):
+    def branch(
+        self,
+        function="",
+        source=None,
+        format=None,
+        locations=None,
+        options=None,
+        filter=None,
+        arguments=(),
+        writable=False,
+    ):
         text = pa.string()
         catalog, schema, table = source or (None, None, None)
-        values = pa.RecordBatch.from_arrays(
-            [pa.array([value]) for value in arguments], names=["arg_%d" % i for i in range(len(arguments))]
-        )
+        values = named({"arg_%d" % i: value for i, value in enumerate(arguments)})
         return record(
             function_name=(text, function),
-            arguments=(pa.binary(), stream(values) if arguments else b""),
+            arguments=(pa.binary(), values or b""),
             branch_filter=(text, filter),
             writable=(pa.bool_(), writable),
             source_catalog=(text, catalog),
@@ -289,6 +303,7 @@ class Worker:
             source_table=(text, table),
             format_name=(text, format),
             format_locations=(TEXTS, locations),
+            format_options=(pa.binary(), named(options or {})),
         )
 
     # ---- rows ----
