@@ -194,6 +194,63 @@ optional = true
         assert one(con, "SELECT count(*) FROM lake.events") == 601
 
 
+@pytest.mark.skipif(services.PRESET != "release", reason="PostgreSQL's client is not of the sanitized build")
+def test_the_lake_may_have_its_metadata_in_postgresql(con, database, postgres, tmp_path):
+    con.execute("LOAD postgres_scanner")
+    target = "ducklake:postgres:%s password=hush" % postgres.create("l%d" % abs(hash(str(tmp_path))))
+    con.execute("ATTACH '%s' AS seed (DATA_PATH '%s')" % (target, tmp_path / "files"))
+    con.execute("CREATE TABLE seed.events AS FROM (%s) WHERE ts <= %s" % (EVENTS, SPLIT))
+    con.execute("DETACH seed")
+    text = LAYOUT.replace("ducklake:sqlite:%s", target)
+    con.execute("CALL enable_logging('VGI')")
+    with services.Serve({"mydb": database}, "--layout", "mydb=%s" % lay_out(tmp_path, text)) as server:
+        attach(con, server)
+        assert one(con, "SELECT count(*) FROM cloud.events") == 1000
+        assert one(con, "SELECT count(*) FROM cloud.events WHERE ts < %s" % SPLIT) == 600
+        listed = rows(con, "FROM openduck_companions()")
+        assert [(row[0], row[2:]) for row in listed] == [("lake", ("ducklake", False, 1))]
+        told = [listed, rows(con, "FROM openduck_table_branches()"), explain(con, "FROM cloud.events")]
+        con.execute("DETACH cloud")
+        assert "lake" not in shown(con)
+        # What is refused is named, too.
+        con.execute("ATTACH ':memory:' AS lake")
+        with pytest.raises(duckdb.Error, match="companion 'lake'") as e:
+            attach(con, server)
+        con.execute("DETACH lake")
+        told += [str(e.value), server.stderr()]
+    events = rows(con, "SELECT event, info FROM duckdb_logs_parsed('VGI')")
+    assert events and "hush" not in str(told + events) and "password=***" in str(listed)
+
+
+@pytest.mark.skipif(services.PRESET != "release", reason="PostgreSQL's client is not of the sanitized build")
+def test_a_secret_of_the_users_opens_a_companion_only_if_he_says_so(con, database, postgres, tmp_path):
+    con.execute("LOAD postgres_scanner")
+    name = "s%d" % abs(hash(str(tmp_path)))
+    postgres.create(name)
+    where = (postgres.where, postgres.user, name)
+    con.execute("CREATE SECRET pg (TYPE postgres, HOST '%s', USER '%s', DATABASE '%s')" % where)
+    text = """
+[companion base]
+target = postgres:
+secret = pg
+[companion lake]
+target = ducklake:postgres:
+secret = pg
+option data_path = %s
+""" % (tmp_path / "files")
+    with services.Serve({"mydb": database}, "--layout", "mydb=%s" % lay_out(tmp_path, text)) as server:
+        refused_attach(con, server, "cloud", "base")
+        attach(con, server, attach_companion_secrets="true")
+        assert one(con, "FROM postgres_query('base', 'SELECT current_database()')") == name
+        con.execute("CREATE TABLE lake.t AS SELECT 7 AS i")
+        assert one(con, "FROM lake.t") == 7
+        con.execute("DETACH cloud")
+        con.execute("DROP SECRET pg")
+        with pytest.raises(duckdb.Error, match="did not resolve to a secret"):
+            attach(con, server, attach_companion_secrets="true")
+        assert not {"base", "lake", "cloud"} & shown(con)
+
+
 def test_both_extensions_share_a_companion(con, server, lake, database, tmp_path):
     con.execute("LOAD '%s'" % services.extension_path("vgi"))
     attach(con, server)
