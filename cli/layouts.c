@@ -104,8 +104,10 @@ static od_code open_one(const od_option_pair *pair, od_engine *engine, od_gatewa
 {
     od_layout layout = {0};
     od_buf bytes = {0};
-    od_code rc;
+    char *name = od_strdup(pair->name);
+    od_code rc = name != NULL ? OD_OK : od_fail(err, OD_E_NO_MEMORY, "out of memory for layouts");
 
+    OD_TRY(rc);
     if (engine != NULL && !od_engine_has_database(engine, od_slice_str(pair->name)))
         OD_TRY(od_fail(err, OD_E_INVALID, "--layout: no database '%s' is served", pair->name));
     OD_TRY(od_layout_read(pair->value, &layout, err));
@@ -114,9 +116,11 @@ static od_code open_one(const od_option_pair *pair, od_engine *engine, od_gatewa
         od_error_prefix(err, "%s", pair->value);
     OD_TRY(rc);
     OD_TRY(od_layout_encode(&layout, &bytes, err));
-    *out = (od_gateway_layout){pair->name, od_slice_of(bytes.data, bytes.len)};
+    *out = (od_gateway_layout){name, od_slice_of(bytes.data, bytes.len)};
     bytes = (od_buf){0};
+    name = NULL;
 out:
+    od_free(name);
     od_buf_release(&bytes);
     od_layout_release(&layout);
     return rc;
@@ -140,7 +144,9 @@ od_code layouts_open(const od_options *options, od_engine *engine, layout_list *
 
 void layouts_close(layout_list *list)
 {
-    for (size_t i = 0; i < list->count; i++)
+    for (size_t i = 0; i < list->count; i++) {
+        od_free((void *)(uintptr_t)list->items[i].database);
         od_free((void *)(uintptr_t)list->items[i].layout.data);
+    }
     od_free(list->items);
 }

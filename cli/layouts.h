@@ -1,4 +1,4 @@
-/* The layouts of served databases: read and tried at the start, and told to clients by the gateway. */
+/* The layouts of served databases: read and tried at the start and on SIGHUP, and told to clients by the gateway. */
 #ifndef OD_CLI_LAYOUTS_H
 #define OD_CLI_LAYOUTS_H
 

@@ -12,14 +12,25 @@
 #include "query/gateway.h"
 #include "base/banned.h"
 
+/* A gateway, and what it has borrowed that may be replaced. */
+typedef struct {
+    od_gateway *gateway;
+    od_engine *engine; /* of the databases that it serves; NULL: workers have them */
+    layout_list *layouts;
+} gateway_task;
+
 static void drain_gateway(void *arg)
 {
-    od_gateway_drain(arg);
+    const gateway_task *served = arg;
+
+    od_gateway_drain(served->gateway);
 }
 
 static void cancel_gateway(void *arg)
 {
-    od_gateway_cancel_all(arg, OD_E_CANCELLED, "the server is shutting down");
+    const gateway_task *served = arg;
+
+    od_gateway_cancel_all(served->gateway, OD_E_CANCELLED, "the server is shutting down");
 }
 
 static void fill_options(const od_options *options, od_gateway_options *out)
@@ -47,16 +58,29 @@ static void withdraw_gateway(void *arg)
 
 static od_code reload_gateway(void *arg, const od_options *options, od_error *err)
 {
+    gateway_task *served = arg;
     od_gateway_options fresh;
+    layout_list layouts = {0};
+    od_code rc;
 
     fill_options(options, &fresh);
-    return od_gateway_reconfigure(arg, &fresh, err);
+    OD_TRY(layouts_open(options, served->engine, &layouts, err));
+    fresh.layouts = layouts.items;
+    fresh.layout_count = layouts.count;
+    OD_TRY(od_gateway_reconfigure(served->gateway, &fresh, err));
+    layout_list before = *served->layouts;
+    *served->layouts = layouts;
+    layouts = before;
+out:
+    layouts_close(&layouts);
+    return rc;
 }
 
-/* Serves with GATEWAY until a signal ends it. CONNECT_MS: of its calls to workers. */
-static od_code serve(const od_options *options, observe *observer, od_gateway *gateway, od_tokens *tokens,
+/* Serves with SERVED until a signal ends it. CONNECT_MS: of its calls to workers. */
+static od_code serve(const od_options *options, observe *observer, gateway_task *served, od_tokens *tokens,
                      const daemon_tls *tls, int64_t connect_ms, od_error *err)
 {
+    od_gateway *gateway = served->gateway;
     daemon_task task;
     od_rpc_server_options rpc;
     od_code rc;
@@ -68,7 +92,8 @@ static od_code serve(const od_options *options, observe *observer, od_gateway *g
     daemon_task_options(options, OD_OPT_LISTEN, tls, &task);
     task.observe = observer;
     task.role = observe_role(observer);
-    task.arg = task.withdrawer = gateway;
+    task.arg = served;
+    task.withdrawer = gateway;
     task.tokens = tokens;
     task.withdraw = withdraw_gateway;
     task.drain = drain_gateway;
@@ -129,7 +154,8 @@ int command_serve(const od_options *options)
     gateway_options.layouts = told.items;
     gateway_options.layout_count = told.count;
     OD_TRY(od_gateway_create(&gateway_options, &gateway, &err));
-    OD_TRY(serve(options, observer, gateway, tokens, &tls, 0, &err));
+    gateway_task served = {gateway, engine, &told};
+    OD_TRY(serve(options, observer, &served, tokens, &tls, 0, &err));
 
 out:
     daemon_tls_close(&tls);
@@ -233,7 +259,8 @@ int command_gateway(const od_options *options)
     gateway_options.layouts = told.items;
     gateway_options.layout_count = told.count;
     OD_TRY(od_gateway_create(&gateway_options, &gateway, &err));
-    OD_TRY(serve(options, observer, gateway, tokens, &tls, od_options_ms(options, OD_OPT_CONNECT_TIMEOUT), &err));
+    gateway_task served = {gateway, NULL, &told};
+    OD_TRY(serve(options, observer, &served, tokens, &tls, od_options_ms(options, OD_OPT_CONNECT_TIMEOUT), &err));
 
 out:
     od_gateway_free(gateway);

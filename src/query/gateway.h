@@ -49,7 +49,7 @@ typedef struct {
     size_t provider_count;
     const char *const *tiers;
     size_t tier_count;
-    const od_gateway_layout *layouts; /* of databases that have one; borrowed */
+    const od_gateway_layout *layouts; /* of databases that have one; borrowed until others are taken */
     size_t layout_count;
     const char *version; /* for status; borrowed */
     od_metrics *metrics; /* filled with what it does; borrowed, not read once it is freed; NULL: none */
@@ -64,8 +64,8 @@ typedef struct od_gateway od_gateway;
 
 /* Blocks for the first answers of WORKERS, two seconds at most. */
 OD_MUST_CHECK od_code od_gateway_create(const od_gateway_options *options, od_gateway **out, od_error *err);
-/* Takes max_in_flight, max_queued and queue_timeout_ms of OPTIONS from now on; what waits keeps its own limit. On failure
- * nothing has changed. */
+/* Takes max_in_flight, max_queued, queue_timeout_ms and layouts of OPTIONS from now on; what waits keeps its own limit, and nothing
+ * reads the layouts from before any more. On failure nothing has changed. */
 OD_MUST_CHECK od_code od_gateway_reconfigure(od_gateway *gateway, const od_gateway_options *options, od_error *err);
 /* After its server is freed and its worker has no run left. NULL allowed. */
 void od_gateway_free(od_gateway *gateway);

@@ -3,6 +3,7 @@ several branches, of the server and of a DuckLake. docs/layouts.md says what is 
 
 import contextlib
 import shutil
+import signal
 
 import duckdb
 import pytest
@@ -484,3 +485,35 @@ def test_a_layout_that_cannot_be_is_refused_at_the_start(database, tmp_path, tex
 def test_a_layout_is_of_a_database_that_is_served(database, layout):
     done = services.cli("serve", "--listen", "127.0.0.1:0", "--db", "mydb=%s" % database, "--layout", "x=%s" % layout)
     assert done.returncode != 0 and "no database 'x' is served" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("kind", ["serve", "gateway"])
+def test_hup_reads_the_layout_again(con, database, layout, kind):
+    option = ("--layout", "mydb=%s" % layout)
+    start = (
+        services.Serve({"mydb": database}, *option) if kind == "serve" else services.Stack({"mydb": database}, *option)
+    )
+    with start as server:
+        daemon = server if kind == "serve" else server.gateway
+
+        def hup(text, said, times=1):
+            layout.write_text(text)
+            daemon.send_signal(signal.SIGHUP)
+            services.wait_until(lambda: daemon.stderr().count(said) >= times, 10, said)
+
+        attach(con, server)
+        hup("[table notes]\n[branch]\nfrom = notes\nwhere = id > 0\n", "msg=reloaded")
+        # What was attached before stays as it is.
+        assert one(con, "SELECT count(*) FROM cloud.events") == 1000
+        with connect() as other:
+            attach(other, server)
+            assert rows(other, "SELECT id FROM cloud.notes") == [(1,)] and "lake" not in shown(other)
+        hup("[table notes]\nnonsense = 1\n", 'msg="cannot reload')
+        assert "nonsense" in daemon.stderr()
+        with connect() as other:
+            attach(other, server)
+            assert rows(other, "SELECT id FROM cloud.notes") == [(1,)]
+        hup("", "msg=reloaded", 2)
+        with connect() as other:
+            attach(other, server)
+            assert one(other, "SELECT count(*) FROM cloud.notes") == 2

@@ -73,8 +73,6 @@ struct od_gateway {
     od_worker *worker;
     od_engine *engine;
     const od_engine_host *host; /* reads statements; NULL: nobody does */
-    const od_gateway_layout *layouts;
-    size_t layout_count;
     const char *version;
     int64_t start_ns;
     admit *admit;
@@ -87,6 +85,10 @@ struct od_gateway {
     atomic_uint_fast64_t total, errors, cancelled;
     gateway_stats stats;
     failures failures;
+
+    pthread_mutex_t layout_lock; /* what follows */
+    const od_gateway_layout *layouts;
+    size_t layout_count;
 
     pthread_mutex_t park_lock; /* the list of flows that wait for a worker's room */
     flow *park_first, *park_last;

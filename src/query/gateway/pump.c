@@ -401,25 +401,31 @@ static bool is_stopped(flow *f)
     return stopped;
 }
 
+/* The message with the layout of DATABASE; NULL: it has none, or memory is out. */
+static od_msg *layout_of(od_gateway *g, od_slice database)
+{
+    od_msg *msg = NULL;
+
+    pthread_mutex_lock(&g->layout_lock);
+    for (size_t i = 0; i < g->layout_count && !msg; i++)
+        if (od_slice_equal(od_slice_str(g->layouts[i].database), database) &&
+            od_chunk_layout(g->layouts[i].layout, &msg, NULL) != OD_OK)
+            break;
+    pthread_mutex_unlock(&g->layout_lock);
+    return msg;
+}
+
 /* Tells the client of F what its database is made of, before anything else. That it asked for nothing, or is gone, is no failure. */
 static void tell_layout(flow *f)
 {
-    const od_gateway *g = f->gateway;
-    od_msg *msg = NULL;
+    od_msg *msg = f->asked.wants_layout ? layout_of(f->gateway, f->asked.database) : NULL;
     od_rpc_out out;
 
-    for (size_t i = 0; f->asked.wants_layout && i < g->layout_count; i++) {
-        const od_gateway_layout *layout = &g->layouts[i];
-
-        if (!od_slice_equal(od_slice_str(layout->database), f->asked.database))
-            continue;
-        if (od_chunk_layout(layout->layout, &msg, NULL) == OD_OK) {
-            od_rpc_out_whole(msg, &out);
-            (void)(od_rpc_call_send(f->call, &out, NULL) == OD_OK); /* a client that is gone is told of by on_gone */
-        }
-        od_msg_unref(msg);
+    if (!msg)
         return;
-    }
+    od_rpc_out_whole(msg, &out);
+    (void)(od_rpc_call_send(f->call, &out, NULL) == OD_OK); /* a client that is gone is told of by on_gone */
+    od_msg_unref(msg);
 }
 
 void flow_start(flow *f)

@@ -63,6 +63,7 @@ od_code od_gateway_create(const od_gateway_options *options, od_gateway **out, o
     if (!g)
         return od_fail(err, OD_E_NO_MEMORY, "out of memory for a gateway");
     pthread_mutex_init(&g->map_lock, NULL);
+    pthread_mutex_init(&g->layout_lock, NULL);
     pthread_mutex_init(&g->park_lock, NULL);
     pthread_mutex_init(&g->failures.lock, NULL);
     atomic_init(&g->queue_timeout_ms, queue_ms_of(options));
@@ -111,6 +112,10 @@ od_code od_gateway_reconfigure(od_gateway *gateway, const od_gateway_options *op
     if (rc != OD_OK)
         return rc;
     atomic_store(&gateway->queue_timeout_ms, queue_ms_of(options));
+    pthread_mutex_lock(&gateway->layout_lock);
+    gateway->layouts = options->layouts;
+    gateway->layout_count = options->layout_count;
+    pthread_mutex_unlock(&gateway->layout_lock);
     flow_start_all(granted);
     return OD_OK;
 }
@@ -128,6 +133,7 @@ void od_gateway_free(od_gateway *gateway)
     od_secret_release(&gateway->token);
     od_tokens_free(gateway->own_tokens);
     pthread_mutex_destroy(&gateway->map_lock);
+    pthread_mutex_destroy(&gateway->layout_lock);
     pthread_mutex_destroy(&gateway->park_lock);
     pthread_mutex_destroy(&gateway->failures.lock);
     od_free(gateway);
