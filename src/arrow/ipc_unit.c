@@ -105,7 +105,7 @@ od_slice od_unit_pair(struct ArrowBufferView header, const char *key)
     for (size_t i = 0; i < n; i++) {
         ns(KeyValue_table_t) pair = ns(KeyValue_vec_at(pairs, i));
         flatbuffers_string_t name = ns(KeyValue_key(pair)), value = ns(KeyValue_value(pair));
-        if (flatbuffers_string_len(name) == key_len && memcmp(name, key, key_len) == 0)
+        if (name != NULL && flatbuffers_string_len(name) == key_len && memcmp(name, key, key_len) == 0)
             return od_slice_of(value, flatbuffers_string_len(value));
     }
     return (od_slice){NULL, 0};
