@@ -90,8 +90,20 @@ bool IsMixedTree(const LogicalOperator &op, idx_t &scans) {
 	return true;
 }
 
-//! Whether no aggregate of OP has to be made here.
+//! Whether OP is a LIMIT of no rows, of which DuckDB makes nothing: its TOP N reads the first of none.
+bool GivesNoRows(const LogicalOperator &op) {
+	if (op.type != LogicalOperatorType::LOGICAL_LIMIT) {
+		return false;
+	}
+	auto &limit = op.Cast<LogicalLimit>().limit_val;
+	return limit.Type() == LimitNodeType::CONSTANT_VALUE && limit.GetConstantValue() == 0;
+}
+
+//! Whether no aggregate of OP has to be made here, and DuckDB's optimizers need not be first.
 bool MayBeWritten(const LogicalOperator &op) {
+	if (GivesNoRows(op)) {
+		return false;
+	}
 	if (op.type == LogicalOperatorType::LOGICAL_AGGREGATE_AND_GROUP_BY &&
 	    ScalarSubqueryKind(op) == ScalarSubquery::NONE && !IsExactAggregate(op.Cast<LogicalAggregate>())) {
 		return false;

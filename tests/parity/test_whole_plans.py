@@ -80,6 +80,22 @@ def test_what_cannot_be_written_is_made_here(con, sql):
     check(con, sql)
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT s || 'x' AS x, k FROM {0}.a WHERE s > 'a1' ORDER BY x DESC, k NULLS FIRST LIMIT 0",
+        "SELECT g, max(s) AS m FROM {0}.a GROUP BY g ORDER BY m || 'long enough not to lie inline' LIMIT 0 OFFSET 3",
+        "SELECT count(*) FROM (SELECT s FROM {0}.a ORDER BY s LIMIT 0)",
+        "SELECT s FROM ((SELECT s FROM {0}.a ORDER BY s LIMIT 0) UNION ALL FROM (SELECT s FROM {0}.b)) ORDER BY s LIMIT 5",
+    ],
+)
+def test_the_first_none_are_not_looked_for(con, sql):
+    """DuckDB's TOP N would read the last of no rows: it has to be nothing before it becomes one."""
+    check(con, sql)
+    (plan,) = con.execute("EXPLAIN " + sql.format("cloud")).fetchall()
+    assert "TOP_N" not in plan[1] or "LIMIT 5" in sql
+
+
 @pytest.mark.parametrize("first, second", ["ab", "ba"])
 def test_joins_of_a_plan_of_the_servers_are_not_ordered_here(con, first, second):
     """The tables come as they are in the statement, whichever is larger."""
