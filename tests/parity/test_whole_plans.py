@@ -86,7 +86,7 @@ def test_what_cannot_be_written_is_made_here(con, sql):
         "SELECT s || 'x' AS x, k FROM {0}.a WHERE s > 'a1' ORDER BY x DESC, k NULLS FIRST LIMIT 0",
         "SELECT g, max(s) AS m FROM {0}.a GROUP BY g ORDER BY m || 'long enough not to lie inline' LIMIT 0 OFFSET 3",
         "SELECT count(*) FROM (SELECT s FROM {0}.a ORDER BY s LIMIT 0)",
-        "SELECT s FROM ((SELECT s FROM {0}.a ORDER BY s LIMIT 0) UNION ALL FROM (SELECT s FROM {0}.b)) ORDER BY s LIMIT 5",
+        "SELECT s FROM ((SELECT s FROM {0}.a ORDER BY s LIMIT 0) UNION ALL (SELECT s FROM {0}.b)) ORDER BY s LIMIT 5",
     ],
 )
 def test_the_first_none_are_not_looked_for(con, sql):
