@@ -2,13 +2,15 @@
 #ifndef OD_TESTS_NUMBERS_WORKER_H
 #define OD_TESTS_NUMBERS_WORKER_H
 
+#include <stdatomic.h>
+
 #include "openduck/vgi_worker.h"
 
-/* What its functions were told and are to do. */
+/* What its functions were told and are to do. Each connection has a thread. */
 typedef struct {
     int fail_at; /* this batch fails; 0: none does */
-    unsigned opened, closed;
-    unsigned asked; /* for filters of the table `moving` */
+    atomic_uint opened, closed;
+    atomic_uint asked; /* for filters of the table `moving` */
 } numbers_state;
 
 /* Rows are (n BIGINT, s VARCHAR), one in a batch: n counts, s is the label, or the SQL of the filters that came. Schema main has the function, the

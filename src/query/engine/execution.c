@@ -497,8 +497,8 @@ void od_execution_end(od_execution *execution)
 {
     if (execution == NULL)
         return;
-    /* A follower may be waiting for DuckDB's next rows. */
-    if (!execution->done && od_division_is_followed(execution->division))
+    /* A follower may be waiting for DuckDB's next rows. In a transaction, where others may end it, there is none. */
+    if (od_division_is_followed(execution->division) && !execution->done)
         od_execution_interrupt(execution);
     if (execution->txn != NULL) {
         leave_txn(execution);
