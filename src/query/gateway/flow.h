@@ -158,6 +158,10 @@ void flow_follow(flow *f);
 
 /* pump.c: what runs in this process has ended, and its last byte is queued. */
 extern const od_worker_run_events flow_local_events;
+/* RUN, just started at this process's worker, is F's. Cancelled at once if F was stopped meanwhile. */
+void flow_take_run(flow *f, od_worker_run *run);
+/* Tells the client the end of a stream without more rows, unless it has its answer. */
+void flow_end_empty(flow *f);
 
 /* park.c: executions whose workers are full, in the order in which they came. Each has its worker end open. */
 /* F waits until a worker has room. RELEASES: as flow_releases told before it was found that none has. */

@@ -4,19 +4,6 @@
 
 #include "base/banned.h"
 
-/* Nothing is left to give, or nobody knows of it: a client that misses rows finds out by itself. */
-static void end_empty(flow *f)
-{
-    od_rpc_out out;
-
-    flow_forget(f);
-    if (atomic_exchange(&f->answered, true))
-        return;
-    od_chunk_finished(0, 0, &out);
-    if (od_rpc_call_reply(f->call, &out, OD_GRPC_OK, NULL, NULL) != OD_OK)
-        od_rpc_call_finish(f->call, OD_GRPC_INTERNAL, "the end of the stream cannot be sent");
-}
-
 static flow *find_leader(flow *f)
 {
     char id[OD_EXECUTION_ID_SIZE];
@@ -38,7 +25,6 @@ static void follow_local(flow *f, od_worker_run *leader)
 {
     od_worker_run *run = NULL;
     od_error err;
-    od_code stop;
 
     if (od_worker_follow_start(f->gateway->worker, f->call, f->request, leader, f->rights, &flow_local_events, f, &run,
                                &err) != OD_OK) {
@@ -46,12 +32,7 @@ static void follow_local(flow *f, od_worker_run *leader)
         flow_close_end(f);
         return;
     }
-    pthread_mutex_lock(&f->lock);
-    f->run = run;
-    stop = f->stop;
-    pthread_mutex_unlock(&f->lock);
-    if (stop != OD_OK)
-        od_worker_run_cancel(run, stop, od_code_text(stop));
+    flow_take_run(f, run);
 }
 
 void flow_follow(flow *f)
@@ -61,8 +42,9 @@ void flow_follow(flow *f)
     od_error err;
 
     f->leader = find_leader(f);
+    /* Nothing is left to give, or nobody knows of it: a client that misses rows finds out by itself. */
     if (!f->leader) {
-        end_empty(f);
+        flow_end_empty(f);
         return;
     }
     if (od_rights_check_follower(f->rights, f->leader->rights, &err) != OD_OK) {
@@ -74,7 +56,7 @@ void flow_follow(flow *f)
     worker = !run && f->leader->upstream && f->leader->worker ? worker_entry_ref(f->leader->worker) : NULL;
     pthread_mutex_unlock(&f->leader->lock);
     if (!run && !worker) {
-        end_empty(f);
+        flow_end_empty(f);
         return;
     }
     /* The worker end is open from here. What runs may be done before this returns. */

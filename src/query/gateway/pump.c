@@ -32,11 +32,34 @@ static void local_done(void *arg, const od_worker_outcome *outcome)
 
 const od_worker_run_events flow_local_events = {.on_over = local_over, .on_done = local_done};
 
+void flow_take_run(flow *f, od_worker_run *run)
+{
+    od_code stop;
+
+    pthread_mutex_lock(&f->lock);
+    f->run = run;
+    stop = f->stop;
+    pthread_mutex_unlock(&f->lock);
+    if (stop != OD_OK)
+        od_worker_run_cancel(run, stop, od_code_text(stop));
+}
+
+void flow_end_empty(flow *f)
+{
+    od_rpc_out out;
+
+    flow_forget(f);
+    if (atomic_exchange(&f->answered, true))
+        return;
+    od_chunk_finished(0, 0, &out);
+    if (od_rpc_call_reply(f->call, &out, OD_GRPC_OK, NULL, NULL) != OD_OK)
+        od_rpc_call_finish(f->call, OD_GRPC_INTERNAL, "the end of the stream cannot be sent");
+}
+
 static void start_local(flow *f)
 {
     od_worker_run *run = NULL;
     od_error err;
-    od_code stop;
 
     if (od_worker_run_start(f->gateway->worker, f->call, f->request, f->id, f->rights, &flow_local_events, f, &run,
                             &err) != OD_OK) {
@@ -44,12 +67,7 @@ static void start_local(flow *f)
         flow_close_end(f);
         return;
     }
-    pthread_mutex_lock(&f->lock);
-    f->run = run;
-    stop = f->stop;
-    pthread_mutex_unlock(&f->lock);
-    if (stop != OD_OK)
-        od_worker_run_cancel(run, stop, od_code_text(stop));
+    flow_take_run(f, run);
 }
 
 /* ---- a remote one ---- */

@@ -139,18 +139,6 @@ out:
     return rc;
 }
 
-static void send_end(flow *f)
-{
-    od_rpc_out out;
-
-    flow_forget(f);
-    if (atomic_exchange(&f->answered, true))
-        return;
-    od_chunk_finished(0, 0, &out);
-    if (od_rpc_call_reply(f->call, &out, OD_GRPC_OK, NULL, NULL) != OD_OK)
-        od_rpc_call_finish(f->call, OD_GRPC_INTERNAL, "the end of the stream cannot be sent");
-}
-
 /* ---- the statement ---- */
 
 static od_code check_request(const od_execute_request *asked, od_error *err)
@@ -254,7 +242,7 @@ static void run_main(void *arg)
     run_heard(run, true);
     inside_leave(run); /* before the client knows the end: what it sends next finds the transaction idle */
     if (rc == OD_OK) {
-        send_end(f);
+        flow_end_empty(f);
     } else {
         find_cause(run, &err);
         flow_fail(f, &err);
