@@ -282,18 +282,26 @@ static void put_made(od_row *row, const char *name, od_row_null null, struct Arr
         ArrowSchemaRelease(schema);
 }
 
+/* SCHEMA of TYPE, and ARRAY, which is zero, ready for values of it. put_made takes both, on failure too. */
+static ArrowErrorCode begin_value(const char *type, struct ArrowSchema *schema, struct ArrowArray *array)
+{
+    ArrowErrorCode rc = od_row_type_make(type, schema);
+
+    if (rc == NANOARROW_OK)
+        rc = ArrowArrayInitFromSchema(array, schema, NULL);
+    if (rc == NANOARROW_OK)
+        rc = ArrowArrayStartAppending(array);
+    return rc;
+}
+
 /* TEXTS or NUMBERS; the other is NULL. */
 static void put_lists(od_row *row, const char *name, const char *type, const od_slice *const *texts,
                       const int32_t *const *numbers, const size_t *counts, size_t count)
 {
     struct ArrowSchema schema;
     struct ArrowArray array = {0};
-    ArrowErrorCode rc = od_row_type_make(type, &schema);
+    ArrowErrorCode rc = begin_value(type, &schema, &array);
 
-    if (rc == NANOARROW_OK)
-        rc = ArrowArrayInitFromSchema(&array, &schema, NULL);
-    if (rc == NANOARROW_OK)
-        rc = ArrowArrayStartAppending(&array);
     for (size_t i = 0; i < count && rc == NANOARROW_OK; i++) {
         struct ArrowArray *list = array.children[0];
 
@@ -346,12 +354,8 @@ void od_row_blank(od_row *row, const char *name, od_row_null null, const char *t
 {
     struct ArrowSchema schema;
     struct ArrowArray array = {0};
-    ArrowErrorCode rc = od_row_type_make(type, &schema);
+    ArrowErrorCode rc = begin_value(type, &schema, &array);
 
-    if (rc == NANOARROW_OK)
-        rc = ArrowArrayInitFromSchema(&array, &schema, NULL);
-    if (rc == NANOARROW_OK)
-        rc = ArrowArrayStartAppending(&array);
     /* An index of nothing has something to point to. */
     if (rc == NANOARROW_OK && null == OD_ROW_NOT_NULL && array.dictionary != NULL)
         rc = ArrowArrayAppendEmpty(array.dictionary, 1);
